@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from secret_jax.runtime.version import VERSION
+from secret_jax.runtime.optional import VERSION
 
 if TYPE_CHECKING:
     from secret_jax.composed.ensemble.boosters import (
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
     from secret_jax.estimators.classifier import SecretClassifier as SecretClassifier
     from secret_jax.estimators.regressor import SecretRegressor as SecretRegressor
     from secret_jax.estimators.stream.batches import StreamError as StreamError
-    from secret_jax.fit.prune.cost_complexity import CostComplexity as CostComplexity
-    from secret_jax.fit.prune.cross_validation import CrossValidation as CrossValidation
-    from secret_jax.fit.prune.cross_validation import StandardErrors as StandardErrors
-    from secret_jax.fit.prune.hold_out import HoldOut as HoldOut
+    from secret_jax.fit.interface import RefinementWarning as RefinementWarning
+    from secret_jax.fit.prune.rules import CostComplexity as CostComplexity
+    from secret_jax.fit.prune.rules import CrossValidation as CrossValidation
+    from secret_jax.fit.prune.rules import HoldOut as HoldOut
+    from secret_jax.fit.prune.rules import StandardErrors as StandardErrors
     from secret_jax.fit.refine.distillation import Distillation as Distillation
-    from secret_jax.fit.refine.interface import RefinementWarning as RefinementWarning
-    from secret_jax.fit.refine.soft.choose import SoftGates as SoftGates
-    from secret_jax.losses.deviance import Poisson as Poisson
-    from secret_jax.losses.quantile import Quantile as Quantile
+    from secret_jax.fit.refine.gates import SoftGates as SoftGates
+    from secret_jax.losses.numbers import Poisson as Poisson
+    from secret_jax.losses.numbers import Quantile as Quantile
     from secret_jax.models.glm import Logistic as Logistic
     from secret_jax.models.linear import Constant as Constant
     from secret_jax.models.linear import LeastSquares as LeastSquares
@@ -54,29 +54,26 @@ __version__ = VERSION
 
 # Imported when first used: `secret-jax --help` need not wait for JAX.
 _NAMES = {
+    "composed.ensemble.boosters": "SecretBoostingClassifier SecretBoostingRegressor",
+    "composed.ensemble.forest": "SecretForestRegressor",
     "composed.kernel.trees": "KernelTreeClassifier KernelTreeRegressor",
     "composed.ordinal": "SecretOrdinalClassifier",
     "data.categories": "UnseenCategoryWarning",
     "data.shards": "shard_rows",
-    "composed.ensemble.boosters": "SecretBoostingClassifier SecretBoostingRegressor",
-    "composed.ensemble.forest": "SecretForestRegressor",
     "estimators.classifier": "SecretClassifier",
     "estimators.regressor": "SecretRegressor",
-    "fit.prune.cost_complexity": "CostComplexity",
-    "fit.prune.cross_validation": "CrossValidation StandardErrors",
-    "fit.prune.hold_out": "HoldOut",
+    "estimators.stream.batches": "StreamError",
+    "fit.interface": "RefinementWarning",
+    "fit.prune.rules": "CostComplexity CrossValidation HoldOut StandardErrors",
     "fit.refine.distillation": "Distillation",
-    "fit.refine.interface": "RefinementWarning",
-    "fit.refine.soft.choose": "SoftGates",
-    "losses.deviance": "Poisson",
-    "losses.quantile": "Quantile",
+    "fit.refine.gates": "SoftGates",
+    "losses.numbers": "Poisson Quantile",
     "models.glm": "Logistic",
     "models.linear": "Constant LeastSquares",
     "models.ridge": "Ridge",
     "runtime.programs": "keep_programs",
     "splits.rss": "RssSplits",
     "splits.secret": "SecretSplits",
-    "estimators.stream.batches": "StreamError",
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
 __all__ = sorted(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll]

@@ -1,7 +1,14 @@
 """Interfaces for methods of your own: bases, what they get and what they give."""
 
-from secret_jax.fit.prune.interface import Evidence, Pruned, PruningRule
-from secret_jax.fit.refine.interface import Fitted, Gates, Refined, Refinement
+from secret_jax.fit.interface import (
+    Evidence,
+    Fitted,
+    Gates,
+    Pruned,
+    PruningRule,
+    Refined,
+    Refinement,
+)
 from secret_jax.losses.interface import Likelihood, Loss
 from secret_jax.models.interface import LeafModel, Models
 from secret_jax.splits.interface import Level, Split, SplitFinder

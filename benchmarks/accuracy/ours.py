@@ -33,8 +33,7 @@ from secret_jax import (
     SecretRegressor,
     UnseenCategoryWarning,
 )
-from secret_jax.estimators.parameters import NAMED, value_of
-from secret_jax.estimators.planning import plan_of
+from secret_jax.estimators.parameters import NAMED, plan_of, value_of
 from secret_jax.learners import GuideSplits
 
 

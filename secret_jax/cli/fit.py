@@ -10,10 +10,11 @@ import json
 import math
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -27,14 +28,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import secret_jax
-from secret_jax.cli.messages import PROGRAM, CommandError, check_output, draw, say
-from secret_jax.cli.rows import Rows, training_rows
+from secret_jax.cli.learning import Rows, training_rows
+from secret_jax.cli.main import PROGRAM, CommandError, check_output, draw, say
 from secret_jax.inspect.printing import counted, number
-from secret_jax.runtime.optional import imported
-from secret_jax.runtime.version import VERSION
+from secret_jax.runtime.optional import VERSION, imported
 
 TREE = "SECRET tree"  # its name among the methods
-Score = dict[str, float | None]
+Scores = dict[str, dict[str, float | None]]
 
 _plain = partial(number, digits=4)
 # Of what may be measured the heading, and how it is written, in the order of the table.
@@ -53,18 +53,6 @@ cancer data that comes with scikit-learn), and predicted from means and the diag
 _COLUMNS = ("radius", "texture", "smoothness", "concavity", "symmetry")
 
 
-class Evaluation(NamedTuple):
-    """A fitted model, and what was measured on which rows.
-
-    ``scores`` are those of `measured`, and the leaves of the tree.
-    """
-
-    model: Any
-    n_training: int
-    held_out: Rows
-    scores: dict[str, Score]
-
-
 def demo(arguments: argparse.Namespace) -> None:
     """Grow a tree on measured cell nuclei, measure its errors, and draw it."""
     check_output(arguments.out, picture=True)
@@ -74,74 +62,71 @@ def demo(arguments: argparse.Namespace) -> None:
     X["diagnosis"] = pd.Categorical(data.target_names[data.target].astype(str))
     rows = Rows(X, data.data["worst area"].rename("largest area"))
     model = secret_jax.SecretRegressor(max_leaf_nodes=4, oblique=False)
-    result = evaluate(model, rows, test_fraction=0.2, seed=0)
+    _, held_out, scores = evaluate(model, rows, test_fraction=0.2, seed=0)
     draw(model, arguments.out)
     print(model.export_text())
-    heading = f"Errors on {len(result.held_out.y)} held-out rows"
-    print(score_table(result.scores, heading))
+    print(_score_table(scores, f"Errors on {len(held_out.y)} held-out rows"))
     print(f"\nNow your own table:  {PROGRAM} fit FILE TARGET")
     print(f"The picture of the tree is in {arguments.out}")
 
 
 def fit(arguments: argparse.Namespace) -> None:
     """Grow a tree on a file, measure it, save and report it."""
-    check_output(arguments.out)
+    out, report, share = arguments.out, arguments.report, arguments.test_fraction
+    check_output(out)
     if arguments.seed < 0:
         raise CommandError(f"--seed {arguments.seed} is below zero")
-    shares = arguments.calibrate, arguments.test_fraction
-    if min(shares) < 0 or sum(shares) >= 1:
+    if min(arguments.calibrate, share) < 0 or arguments.calibrate + share >= 1:
         raise CommandError(
-            f"--calibrate {arguments.calibrate:g} and --test-fraction "
-            f"{arguments.test_fraction:g} leave no rows to grow a tree on"
+            f"--calibrate {arguments.calibrate:g} and --test-fraction {share:g} leave "
+            "no rows to grow a tree on"
         )
-    if arguments.report is not None:
+    if report is not None:
         imported("matplotlib", "Pictures", "plot")
         imported("jinja2", "Pages", "plot")
-        os.makedirs(arguments.report, exist_ok=True)
+        os.makedirs(report, exist_ok=True)
     rows = training_rows(arguments)
     if rows.classes:
         n_classes = counted(rows.y.nunique(), "class", "classes")
         say(f"  {rows.y.name}: {n_classes}, so the tree is a classifier")
     model = _model(arguments, rows)
-    loss = model.get_params().get("loss", "squared")
     # Probabilities say how sure they are, and other losses predict no means.
-    has_intervals = hasattr(model, "conformalize") and not rows.classes
-    has_intervals = has_intervals and loss in ("auto", "squared")
+    known = model.get_params().get("loss", "squared") in ("auto", "squared")
+    has_intervals = known and hasattr(model, "conformalize") and not rows.classes
     if arguments.calibrate and not has_intervals:
         raise CommandError(
             "--calibrate needs a target of numbers, one tree, --loss auto or squared"
         )
     n_aside = round(len(rows.y) * arguments.calibrate)
     aside, rows = rows.drawn(n_aside, arguments.seed + 1)
-    evaluation = evaluate(model, rows, arguments.test_fraction, arguments.seed)
-    if arguments.refit_all and evaluation.scores:
+    n_training, held_out, scores = evaluate(model, rows, share, arguments.seed)
+    if arguments.refit_all and scores:
         say(f"growing the tree again on all {len(rows.y):,} rows")
-        before = f"{model._method} of {evaluation.n_training:,} rows"
-        scores = {before: evaluation.scores.pop(model._method)} | evaluation.scores
-        evaluation = evaluation._replace(scores=scores)
+        own = scores.pop(model._method)
+        scores = {f"{model._method} of {n_training:,} rows": own} | scores
         rows.fit(model)
     elif not len(aside.y):
-        aside = evaluation.held_out
+        aside = held_out
     model.set_params(verbose=0)
     if len(aside.y) and has_intervals:
         model.conformalize(aside.X, aside.y, aside.beside.get("weight"))
         say(f"intervals are calibrated on {len(aside.y):,} rows")
-    model.reading_ = rows.reading.to_json() | {"target": arguments.target}
-    if arguments.out is not None:
-        model.save(arguments.out)  # files first: a closed pipe may end the printing
-    if arguments.report is not None:
-        _write_report(Path(arguments.report), arguments, evaluation)
+    model.reading_ = asdict(rows.reading) | {"target": arguments.target}
+    if out is not None:
+        model.save(out)  # files first: a closed pipe may end the printing
+    if report is not None:
+        _write_report(arguments, model, n_training, held_out, scores)
     booster = not hasattr(model, "export_text")  # it is too large for text
     text = f"a booster of {model.n_trees_:,} trees" if booster else model.export_text()
     print(text.rstrip("\n"))
-    if evaluation.scores:
-        heading = f"Errors on {len(evaluation.held_out.y):,} held-out rows"
-        print(f"\n{score_table(evaluation.scores, heading)}", flush=True)
-    if arguments.report is not None:
-        say(f"wrote {', '.join(sorted(os.listdir(arguments.report)))}")
-    if path := arguments.out:
-        say(f"wrote {path}; use it: {PROGRAM} predict {path} FILE")
-    elif arguments.report is None:
+    if scores:
+        heading = f"Errors on {len(held_out.y):,} held-out rows"
+        print(f"\n{_score_table(scores, heading)}", flush=True)
+    if report is not None:
+        say(f"wrote {', '.join(sorted(os.listdir(report)))}")
+    if out:
+        say(f"wrote {out}; use it: {PROGRAM} predict {out} FILE")
+    elif report is None:
         say("nothing was saved; --out MODEL keeps the tree, --report DIR a picture too")
 
 
@@ -164,45 +149,54 @@ def _model(arguments: argparse.Namespace, rows: Rows) -> Any:
     for name in given.keys() - model.get_params():
         flag = name.replace("_", "-")
         raise CommandError(f"--{flag} does not go with a {kind}")
-    given |= {"random_state": arguments.seed, "verbose": not arguments.quiet}
     roles = {"categorical_features": arguments.categorical}
     roles |= {"split_features": arguments.split_only}
     roles |= {"monotonic_cst": arguments.monotone}
-    return model.set_params(
-        **given, **{n: names for n, names in roles.items() if names}
-    )
+    given |= {name: columns for name, columns in roles.items() if columns}
+    given |= {"random_state": arguments.seed, "verbose": not arguments.quiet}
+    return model.set_params(**given)
 
 
 def _write_report(
-    folder: Path, arguments: argparse.Namespace, evaluation: Evaluation
+    arguments: argparse.Namespace,
+    model: Any,
+    n_training: int,
+    held_out: Rows,
+    scores: Scores,
 ) -> None:
     """Write the errors, a picture and a page to a folder."""
-    model = evaluation.model
+    folder = Path(arguments.report)
     content = {
         "version": VERSION,
         "file": arguments.file,
         "target": arguments.target,
-        "n_training": evaluation.n_training,
-        "n_test": len(evaluation.held_out.y),
+        "n_training": n_training,
+        "n_test": len(held_out.y),
         "refitted_on_all_rows": arguments.refit_all,
-        "errors": evaluation.scores,
+        "errors": scores,
         "parameters": model.get_params(),
     }
     errors = json.dumps(content, indent=2, default=repr)
     (folder / "errors.json").write_text(errors + "\n", encoding="utf-8")
     if not hasattr(model, "to_html"):  # a booster
         return
-    seen = len(evaluation.held_out.y) > 0 and not arguments.refit_all
-    rows = (evaluation.held_out.X, evaluation.held_out.y) if seen else ()
-    others = {name: score for name, score in evaluation.scores.items() if name != TREE}
+    unseen = len(held_out.y) > 0 and not arguments.refit_all
+    rows = (held_out.X, held_out.y) if unseen else ()
+    others = {name: score for name, score in scores.items() if name != TREE}
     title = f"{arguments.target} from {Path(arguments.file).name}"
     page = model.to_html(*rows, comparison=others, title=title)
     (folder / "report.html").write_text(page, encoding="utf-8")
     draw(model, folder / "tree.png")
 
 
-def evaluate(model: Any, rows: Rows, test_fraction: float, seed: int) -> Evaluation:
-    """Fit a model on one part of the rows; measure on the rest, drawn by the seed."""
+def evaluate(
+    model: Any, rows: Rows, test_fraction: float, seed: int
+) -> tuple[int, Rows, Scores]:
+    """Fit a model on one part of the rows; measure on the rest, drawn by the seed.
+
+    Returns the number of rows that it was fitted on, the others, and scores of
+    `measured` on these, by method: with the leaves of the tree, and of baselines.
+    """
     if "weight" in rows.beside:  # rows of no weight are none
         rows = rows.take(rows.beside["weight"].to_numpy() > 0)
     n_rows, n_test = len(rows.y), round(len(rows.y) * test_fraction)
@@ -216,23 +210,22 @@ def evaluate(model: Any, rows: Rows, test_fraction: float, seed: int) -> Evaluat
     started = perf_counter()
     grown_on.fit(model)
     say(f"fitted in {perf_counter() - started:.1f} s")
-    scores: dict[str, Score] = {}
+    scores: Scores = {}
     if n_test:
         say(f"measuring on {len(held_out.y):,} rows")
         scores[model._method] = measured(model, held_out)
         if hasattr(model, "n_leaves_"):
             scores[model._method]["leaves"] = model.n_leaves_
         scores |= _baselines(model._schema, grown_on, held_out)
-    return Evaluation(model, len(grown_on.y), held_out, scores)
+    return len(grown_on.y), held_out, scores
 
 
-def measured(model: Any, rows: Rows) -> Score:
+def measured(model: Any, rows: Rows) -> dict[str, float | None]:
     """Measure errors: of numbers ``mse``, ``rmse``, ``mae`` and ``r2``.
 
     R² is None if the targets are constant. Of classes ``error``, the share that is
     wrong, and ``log_loss``, in nats; a class that the model has never seen is wrong.
     """
-
     y, mean = np.asarray(rows.y), partial(np.average, weights=rows.beside.get("weight"))
     if is_classifier(model):
         probability = model.predict_proba(rows.X)
@@ -247,7 +240,7 @@ def measured(model: Any, rows: Rows) -> Score:
     return {"mse": mse, "rmse": math.sqrt(mse), "mae": mae, "r2": r2}
 
 
-def _baselines(schema: Any, grown_on: Rows, held_out: Rows) -> dict[str, Score]:
+def _baselines(schema: Any, grown_on: Rows, held_out: Rows) -> Scores:
     """Measure the mean, and least squares or logistic regression; gaps are means."""
     fill: Any = SimpleImputer(keep_empty_features=True)
     numbers: Any = make_pipeline(fill, StandardScaler())
@@ -277,13 +270,13 @@ def _baselines(schema: Any, grown_on: Rows, held_out: Rows) -> dict[str, Score]:
     }
 
 
-def score_table(scores: Mapping[str, Score], heading: str) -> str:
+def _score_table(scores: Mapping[str, Any], heading: str) -> str:
     """Write the errors of methods as a table for people."""
     table = pd.DataFrame(scores, dtype=float)
     cells = {
-        name: ["-" if pd.isna(value) else write(value) for value in table.loc[measure]]
+        name: table.loc[measure].astype(object).map(write, "ignore").fillna("-")
         for measure, (name, write) in _MEASURES.items()
         if measure in table.index
     }
-    frame = pd.DataFrame(cells, index=[f"  {name}" for name in table])
+    frame = pd.DataFrame(cells).rename("  {}".format)
     return frame.rename_axis(columns=heading).to_string(col_space=8)

@@ -1,25 +1,138 @@
-"""The command line ``secret-jax``: how it runs, and how failures are told.
+"""The command line ``secret-jax``: its options, how it runs, and what it tells.
 
 Results go to standard output, progress and notes to standard error. A failure is one
 line that says what to do, and a non-zero exit code. Everything slow is imported by the
 command that needs it.
 """
 
+import argparse
+import ast
+import csv
 import os
 import re
 import sys
 import warnings
 from collections.abc import Sequence
+from contextvars import ContextVar
+from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
 
-from secret_jax.cli.messages import PROGRAM, QUIET
-from secret_jax.cli.parser import build_parser
-from secret_jax.runtime.optional import PackageError, imported
+from secret_jax.runtime.optional import VERSION, PackageError, imported
 
+PROGRAM = "secret-jax"
+QUIET = ContextVar("quiet", default=False)
+_PICTURES = (".png", ".pdf", ".svg", ".jpg")
 # Parameters whose options have other names; the others are named like them.
 _FLAGS = {"categorical_features": "--categorical", "split_features": "--split-only"}
 _FLAGS |= {"monotonic_cst": "--monotone", "random_state": "--seed"}
+_WORDS = {
+    "FILE": "a CSV (.csv.gz), Excel, Parquet or JSON file, or - for standard input",
+    "TARGET": "the column to predict",
+    "MODEL": "a file of fit --out",
+    "LANGUAGE": "python, sql, onnx or dot",
+}
+_QUIET = "--quiet  print results, warnings and errors, but no progress and no notes"
+# Options of a file: where the table is in it, and which cells are missing.
+_READING = """
+--sheet NAME  the sheet of an Excel file to read (default: the first)
+--skip N  lines above the header, as of a title
+--na CELL...  a cell that stands for nothing, beside the usual ones (empty, ?, -, NA)
+"""
+_COLUMNS = """
+--drop A,B  columns to leave out
+--id A,B  columns that only name the rows: they are left out
+--text A,B  columns of categories, in which only empty cells are missing
+--categorical A,B  columns of numbers that are categories
+--ignore-case A,B  columns of categories in which case and blanks mean nothing
+--number A,B  columns of numbers, even if they look like names of rows
+--dates COLUMN:FORM...  a column of dates, and how they are written: sold:%%d.%%m.%%Y
+--thousands MARK  what groups digits where that is not plain: , . ' or a blank
+--decimal MARK  the decimal mark, likewise: , or .
+--split-only A,B  columns to split on, but not in the models
+--monotone A:+,B:-  columns with which predictions may only rise or fall: price:+,age:-
+"""
+_ROWS = """
+--classes  the target is a class, although it is written as a number
+--distinct  of rows that are the same in every column use one
+--weight COLUMN  weights of the rows: how much each counts, in any unit
+--group COLUMN  what a row belongs to, as a person: held out together, not split on
+--time COLUMN  dates or numbers: the latest rows are held out
+--test-fraction SHARE=0.2  share of the rows to measure the errors on
+--calibrate SHARE=0.0  share of the rows that only say how wide intervals are; without,
+ the rows that the errors are measured on do, unless --refit-all uses them up
+--refit-all  after measuring grow the tree again, on all rows
+--seed N=0  of all that is random
+--out MODEL  save the model in this file
+--report DIR  write report.html, tree.png and errors.json to this folder
+"""
+_MODEL = """
+--model KIND=tree  tree or booster: one readable tree, or a sum of many
+--preset NAME  start from the settings of a learner: accurate, paper, cart, guide, m5,
+ retis or support
+"""
+# Parameters of the estimators: what is not given stays as it is there.
+_PARAMETERS = """
+--max-leaf-nodes VALUE  most leaves in growth, by the best splits; pruning leaves fewer
+--max-depth VALUE  most splits on the path from the root to a leaf
+--min-samples-leaf VALUE  fewest rows of a leaf: auto, a number, or a share as 0.1
+--min-samples-split VALUE  fewest rows that are split, likewise: auto, 20 or 0.1
+--leaf VALUE  models of the leaves: ridge (default), auto, simple, linear,
+ constant, implied, m5, logistic
+--oblique VALUE  whether splits may be inequalities in several columns: auto, yes, no
+--splits VALUE  how splits are found: rss (default), secret, cart, guide, m5, phd,
+ retis, support, conjunctive
+--prune VALUE  how a subtree is chosen: auto, cross-validation, holdout, cart, m5,
+ guide, icomp, aic, caic, bic or none
+--pruning-tolerance VALUE  increase of the error allowed for half the numbers to read
+--equation-tolerance VALUE  how far short equations may be from full ones
+--refine VALUE  of the whole tree, after pruning: soft, blend or tao (default: none)
+--distill VALUE  grow the tree again on what the trees of the folds say: yes or no
+--loss VALUE  of leaf models: squared (default), absolute, poisson, gamma or auto
+--missing-values VALUE  what missing numbers are: learn (default), mean or error
+--class-weight VALUE  balanced, or a factor for each class, as in scikit-learn
+--device VALUE  where to compute
+"""
+_PREDICT = f"""{_READING}
+--keep A,B  columns of the file to write beside the predictions
+--interval SHARE  also write lower and upper, between which such a share of rows lies
+--leaf  also write the number of the leaf
+--out FILE  a CSV file (default: standard output)
+"""
+_SHOW = f"""{_READING}
+--rows N=5  how many rows of FILE to explain
+--out CSV  write what each column adds to all rows of FILE
+--plot PICTURE  also draw the model (PNG, PDF, SVG)
+--max-depth N  deepest level to print
+--precision N  significant digits
+--max-terms N  most terms of an equation
+--categories  print all categories of a split
+"""
+_DEMO = "--out PICTURE=secret_jax_demo.png  where the picture goes"
+_EXPORT = """
+--name NAME  of the function, or of the column of a query
+--table TABLE  only with sql: a query on this table
+--out FILE  a file (default: standard output)
+"""
+_ABOUT_COLUMNS = """Numbers with separators, units or signs of currencies, dates and
+columns that only name the rows are found out, and what was found is said. Text is split
+on, and in the equations as 0 or 1; dates are split on by year, month and weekday."""
+_ABOUT_MODELS = """The parameters of secret_jax.SecretRegressor and SecretClassifier.
+Names stand for values with options, as in Python: --splits
+"RssSplits(max_split_features=2)", --prune "CostComplexity(alpha=3.5)"."""
+
+# What each is for, the module that runs it, what follows its name, and its options.
+_COMMANDS = {
+    "demo": ("grow a tree on data that is at hand", "fit", "", _DEMO),
+    "fit": ("grow a tree on a table, and measure it", "fit", "FILE TARGET", _READING),
+    "predict": ("predict with a saved model", "saved", "MODEL FILE", _PREDICT),
+    "show": ("print a model, or explain rows", "saved", "MODEL [FILE]", _SHOW),
+    "export": ("write a model as a program", "saved", "MODEL LANGUAGE", _EXPORT),
+}
+
+
+class CommandError(ValueError):
+    """Something the user can mend; the text is the whole message."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -43,27 +156,24 @@ def main(argv: Sequence[str] | None = None) -> int:
             imported("pandas", "Tables", "data")
             resolve_name(arguments.run)(arguments)
             sys.stdout.flush()
-    except KeyboardInterrupt:
-        return _fail(130, "interrupted")
+        return 0
     except BrokenPipeError:  # the reader of a pipe (head, less) has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except KeyboardInterrupt:
+        code, message = 130, "interrupted"
     except (PackageError, ValueError) as error:
-        return _fail(2, str(error))
+        code, message = 2, str(error)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        return _fail(2, f"{where}{error.strerror or error}")
+        code, message = 2, f"{where}{error.strerror or error}"
     except MemoryError:
-        return _fail(2, "out of memory; fit a sample of the rows, or drop columns")
+        code, message = 2, "out of memory; fit a sample of the rows, or drop columns"
     except Exception as error:
         if os.environ.get("SECRET_JAX_DEBUG"):
             raise
-        message = f"a fault of {PROGRAM} itself: {type(error).__name__}: {error}"
-        return _fail(1, f"{message}; SECRET_JAX_DEBUG=1 shows where, please report it")
-    return 0
-
-
-def _fail(code: int, message: str) -> int:
+        code, message = 1, f"a fault of {PROGRAM} itself: {type(error).__name__}: "
+        message += f"{error}; SECRET_JAX_DEBUG=1 shows where, please report it"
     _tell("error", message)
     return code
 
@@ -76,3 +186,138 @@ def _tell(what: str, message: Any) -> None:
     if match:
         line = f"--{match[2].replace('_', '-')}{line[match.end() :]}"
     print(f"{PROGRAM}: {what}: {line}", file=sys.stderr, flush=True)
+
+
+def check_output(path: str | None, picture: bool = False) -> None:
+    """Refuse a file that cannot be written before the work, not after it."""
+    if path is None:
+        return
+    folder = os.path.dirname(path) or "."
+    if os.path.isdir(path):
+        raise CommandError(f"{path!r} is a folder; name a file in it")
+    if not os.path.isdir(folder):
+        raise CommandError(f"{path!r} cannot be written: there is no folder {folder!r}")
+    if picture and Path(path).suffix.lower() not in _PICTURES:
+        raise CommandError(f"{path!r} ends like no picture ({', '.join(_PICTURES)})")
+
+
+def draw(model: Any, path: str | Path) -> None:
+    """Draw a tree to a file."""
+    import matplotlib
+
+    matplotlib.use("Agg")  # only files are drawn to, no display is needed
+    model.plot_tree().savefig(path, dpi=150)
+
+
+def say(line: str) -> None:
+    """Print a line of progress, or a note, to standard error."""
+    if not QUIET.get():
+        print(line, file=sys.stderr, flush=True)
+
+
+class _Parser(argparse.ArgumentParser):
+    """Reports a wrong command line in one line, as every other failure."""
+
+    def error(self, message: str):
+        raise CommandError(f"{message}; see {self.prog} --help")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Build the parser; ``run`` names the function of a command, imported to run it."""
+    parser = _Parser(
+        prog=PROGRAM,
+        description="Readable regression trees with linear models in their leaves.",
+        epilog=f"Start with: {PROGRAM} demo. Options: {PROGRAM} COMMAND --help",
+    )
+    parser.add_argument("--version", action="version", version=f"{PROGRAM} {VERSION}")
+    _add(parser, _QUIET)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    for name, (purpose, module, words, options) in _COMMANDS.items():
+        about = f"{purpose.capitalize()}."
+        one = commands.add_parser(name, help=purpose, description=about)
+        one.set_defaults(run=f"secret_jax.cli.{module}:{name}")
+        for word in words.split():
+            count: Any = {"nargs": "?"} if word == "[FILE]" else {}
+            word = word.strip("[]")
+            one.add_argument(word.lower(), metavar=word, help=_WORDS[word], **count)
+        # Also after the command, where it takes no earlier one back.
+        _add(one, _QUIET, default=argparse.SUPPRESS)
+        _add(one, options)
+        if name == "fit":
+            _add(one.add_argument_group("columns", _ABOUT_COLUMNS), _COLUMNS)
+            _add(one.add_argument_group("rows"), _ROWS)
+            models = one.add_argument_group("model", _ABOUT_MODELS)
+            _add(models, _MODEL)
+            _add(models, _PARAMETERS, default=argparse.SUPPRESS)
+    return parser
+
+
+def _add(group: Any, table: str, **more: Any) -> None:
+    """Add a table's options; what stands for a value says of which type it is."""
+    for entry in re.split(r"\n(?=--)", table.strip()):
+        option, purpose = " ".join(entry.split("\n")).split("  ", 1)
+        flag, _, value = option.partition(" ")
+        metavar, _, default = value.removesuffix("...").partition("=")
+        kind, how = _TYPES.get(metavar, str), dict[str, Any](more)
+        how |= {"metavar": metavar, "type": kind} if value else {"action": "store_true"}
+        if metavar == "A,B" or value.endswith("..."):
+            action = "extend" if metavar == "A,B" else "append"
+            how |= {"action": action, "default": []}
+        if default:
+            how["default"], purpose = kind(default), f"{purpose} (default: {default})"
+        group.add_argument(flag, help=purpose, **how)
+
+
+def _names(text: str) -> list[str]:
+    """Read names separated by commas; one with a comma stands in quotes."""
+    return next(csv.reader([text], skipinitialspace=True), [])
+
+
+def _directions(text: str) -> dict[str, int]:
+    parts = [name.rpartition(":") for name in _names(text)]
+    if all(name and sign in ("+", "-") for name, _, sign in parts):
+        return {name: 1 if sign == "+" else -1 for name, _, sign in parts}
+    raise argparse.ArgumentTypeError(
+        "write 'price:+' where predictions may only rise with a column, 'price:-' "
+        "where they may only fall"
+    )
+
+
+def _dates(text: str) -> tuple[str, str]:
+    name, colon, form = text.partition(":%")
+    if colon:
+        return name, f"%{form}"
+    raise argparse.ArgumentTypeError("write how dates look, as in 'sold:%d.%m.%Y'")
+
+
+def _value(text: str) -> Any:
+    """Read a word, a number, or a value as ``Ridge(clip_margin=0.2)``."""
+    if text in _ANSWERS:
+        return _ANSWERS[text]
+    from secret_jax.runtime.values import value_class  # help does not wait for JAX
+
+    try:
+        node = ast.parse(text, mode="eval").body
+        if not isinstance(node, ast.Call):
+            return ast.literal_eval(node)
+        fields = {str(one.arg): ast.literal_eval(one.value) for one in node.keywords}
+        value = value_class(ast.unparse(node.func))(**fields)
+        value.check()
+        return value
+    except ValueError as error:  # of a value that is checked, or of what is no literal
+        if "parameter" in str(error):
+            raise argparse.ArgumentTypeError(str(error)) from None
+        return text
+    except (SyntaxError, TypeError):
+        return text
+
+
+_ANSWERS = {"yes": True, "no": False, "none": None}
+_TYPES = {
+    "VALUE": _value,
+    "N": int,
+    "SHARE": float,
+    "A,B": _names,
+    "A:+,B:-": _directions,
+    "COLUMN:FORM": _dates,
+}

@@ -14,10 +14,10 @@ import pandas as pd
 from sklearn.base import is_classifier
 
 import secret_jax
-from secret_jax.cli.messages import CommandError, check_output, draw, say
-from secret_jax.cli.reading.files import TableFile
-from secret_jax.cli.reading.formats import Reading
-from secret_jax.cli.rows import read
+from secret_jax.cli.files import TableFile
+from secret_jax.cli.formats import Reading
+from secret_jax.cli.learning import read
+from secret_jax.cli.main import CommandError, check_output, draw, say
 from secret_jax.inspect.printing import listed
 from secret_jax.tree.file import estimator_name, replacing
 
@@ -87,20 +87,15 @@ def export(arguments: argparse.Namespace) -> None:
     """Print a saved model as a program, or as text for Graphviz."""
     check_output(arguments.out)
     language = arguments.language
-    methods = {"dot": "export_dot", "onnx": "to_onnx"}
-    model = _loaded(arguments.model, methods.get(language, "export_code"))
-    given = {"table": arguments.table, "function_name": arguments.name}
-    given = {name: value for name, value in given.items() if value is not None}
-    if language in methods and given:
-        raise CommandError(f"--name and --table do not go with {language}")
+    model = _loaded(arguments.model, "export_code")
     if language == "onnx" and arguments.out is None:
         raise CommandError("onnx is no text; name a file for it with --out FILE")
-    if language == "dot":
-        text = model.export_dot()
-    elif language == "onnx":
-        text = model.to_onnx().SerializeToString()
-    else:
-        text = model.export_code(language, **given)
+    given = {"table": arguments.table, "function_name": arguments.name}
+    given = {name: value for name, value in given.items() if value is not None}
+    if language in ("dot", "onnx") and given:
+        raise CommandError(f"--name and --table do not go with {language}")
+    text = model.export_code(language, **given)
+    text = text.SerializeToString() if language == "onnx" else text
     if arguments.out is None:
         print(text.rstrip("\n"))
         return

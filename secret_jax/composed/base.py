@@ -4,10 +4,16 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.labels import classes_of, validated_labels
 from secret_jax.data.schema import TableSchema
-from secret_jax.data.validation import names_restored, validated, validated_weight
+from secret_jax.data.validation import (
+    ArrayLike,
+    TableLike,
+    checked_weight,
+    names_restored,
+    scaled_weight,
+    validated,
+)
 from secret_jax.estimators.classes import ClassesMixin
 from secret_jax.estimators.classifier import SecretClassifier
 from secret_jax.estimators.common import SavedEstimator
@@ -23,21 +29,12 @@ recorded(SecretClassifier)
 
 
 class Given(NamedTuple):
-    """What a fit is given; the columns are checked."""
+    """What a fit is given; the columns of X are checked."""
 
     X: TableLike
     y: ArrayLike
     sample_weight: ArrayLike | None
     groups: ArrayLike | None
-
-    @property
-    def weight(self) -> np.ndarray:
-        """Checked weights of the rows, (n_rows,), float64."""
-        return validated_weight(self.sample_weight, self.X)
-
-    def fit(self, model: Any, y: ArrayLike) -> Any:
-        """Fit a model to the rows, with these targets."""
-        return model.fit(self.X, y, self.sample_weight, groups=self.groups)
 
 
 class ComposedEstimator(SavedEstimator):
@@ -65,14 +62,12 @@ class ComposedEstimator(SavedEstimator):
         ----------
         X : array-like or DataFrame of shape (n_rows, n_features)
         y : array-like of shape (n_rows,)
-            Numbers or classes. Trees with kernels over them also take several numbers,
-            of shape (n_rows, n_outputs).
+            Numbers or classes; of trees with kernels also (n_rows, n_outputs).
         sample_weight : array-like of shape (n_rows,), optional
         groups : array-like of shape (n_rows,), optional
             Names of what rows belong to, as persons or places: the size of the tree is
-            chosen on rows of groups that did not grow it. Kernels leave rows out one
-            by one: what they leave of groups that they have never seen is mostly what
-            is unlike in these, and misleads.
+            chosen on rows of groups that did not grow it. Kernels leave out rows, not
+            groups: what they leave of unseen groups is mostly what is unlike in these.
 
         Returns
         -------
@@ -110,5 +105,6 @@ class ComposedClassifier(ClassesMixin, ComposedEstimator):
         """Checked classes, and indicators of them (n_rows, n_classes)."""
         caller = type(self).__name__
         labels = validated_labels(given.y, given.X, caller)
-        classes = classes_of(labels, given.weight, caller, given.y)
+        weight = scaled_weight(checked_weight(given.sample_weight, given.X))
+        classes = classes_of(labels, weight, caller, given.y)
         return classes, (labels[:, None] == classes).astype(float)

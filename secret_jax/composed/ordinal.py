@@ -8,9 +8,8 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.composed.base import ComposedClassifier, Given
-from secret_jax.data.given import TableLike
 from secret_jax.data.labels import at_least, from_at_least
-from secret_jax.data.validation import validated
+from secret_jax.data.validation import TableLike, validated
 from secret_jax.estimators.regressor import SecretRegressor
 
 
@@ -19,10 +18,9 @@ class SecretOrdinalClassifier(ComposedClassifier):
     """Readable tree of classes in order.
 
     One tree with an output for each class but the first: the probability of that class
-    or a later one, which are the cumulative indicators of Lanning (2008, equation 6.8)
-    from the other side. Splits part what is reached from what is not, so that mistaking
-    a class for a far one costs more than for its neighbour; equations say how each step
-    is reached, and no later class is likelier to be reached than an earlier one.
+    or a later one (Lanning's cumulative indicators, 2008, equation 6.8, from the other
+    side). Mistaking a class for a far one costs more than for its neighbour; equations
+    say how each step is reached, and no later class is likelier than an earlier one.
 
     Parameters
     ----------
@@ -32,8 +30,7 @@ class SecretOrdinalClassifier(ComposedClassifier):
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        In order: of a column of ordered categories that of these (one without rows is
-        no class), else that of numbers or letters.
+        In the order of a column of ordered categories, else of numbers or letters.
     tree_ : SecretRegressor
         The fitted tree, which can be read, drawn and saved.
     n_features_in_ : int
@@ -71,7 +68,7 @@ class SecretOrdinalClassifier(ComposedClassifier):
         tree: Any = clone(SecretRegressor() if self.tree is None else self.tree)
         reached = at_least(member)
         reached = reached[:, 0] if len(classes) == 2 else reached
-        given.fit(tree, reached)
+        tree.fit(given.X, reached, given.sample_weight, groups=given.groups)
         names = tuple(f"at least {name}" for name in classes[1:].tolist())
         schema = replace(tree.tree_.schema, target_names=names)
         tree.tree_ = replace(tree.tree_, schema=schema)

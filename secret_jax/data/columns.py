@@ -1,8 +1,6 @@
-"""Read the columns of a table as they are given, and refuse unusable values.
+"""Read the columns of a table as they are given: arrays, or DataFrames by narwhals.
 
-Whatever a user hands over (arrays, DataFrames of any kind through narwhals) becomes
-one-dimensional arrays here. Numbers keep their type: a block of rows becomes float64
-only while it is looked at.
+Numbers keep their type: a block of rows becomes float64 only while it is looked at.
 """
 
 import datetime
@@ -13,10 +11,6 @@ from typing import Any, TypeAlias
 import narwhals as nw
 import numpy as np
 
-NO_TABLE = (
-    "X is no table of shape (n_rows, n_columns): its rows differ in length, or its "
-    "cells hold lists."
-)
 # Columns that were the index of a DataFrame, as pandas hands them to Arrow.
 _INDEX = re.compile(r"__index_level_\d+__")
 
@@ -25,37 +19,34 @@ _INDEX = re.compile(r"__index_level_\d+__")
 ReadTable: TypeAlias = dict[str, np.ndarray] | list[np.ndarray]
 
 
-class OrderedText(np.ndarray):
-    """Array of ordered categories (objects); its levels go from least to greatest."""
+class Described(np.ndarray):
+    """Array with what its values do not say, which its parts keep.
 
-    levels: tuple[str, ...]
+    ``levels``: of ordered categories (objects), from least to greatest; ``zone``: in
+    which instants (datetime64[s], at Greenwich) were given.
+    """
+
+    levels: tuple[str, ...] = ()
+    zone: str | None = None
 
     def __array_finalize__(self, other: Any) -> None:
         self.levels = getattr(other, "levels", ())
+        self.zone = getattr(other, "zone", None)
 
 
-class Zoned(np.ndarray):
-    """Array of instants (datetime64[s], at Greenwich) that were given in a zone."""
-
-    zone: str
-
-    def __array_finalize__(self, other: Any) -> None:
-        self.zone = getattr(other, "zone", "UTC")
-
-
-def zoned(instants: np.ndarray, zone: str) -> Zoned:
-    """Mark instants at Greenwich as those of a zone."""
-    found = instants.view(Zoned)
-    found.zone = zone
+def described(values: np.ndarray, **facts: Any) -> Described:
+    """Add levels or a zone to an array, see `Described`."""
+    found = values.view(Described)
+    vars(found).update(facts)
     return found
 
 
 def read_columns(X: Any) -> ReadTable:
     """Read the columns of a table: a dict for a DataFrame with names, else a list.
 
-    Numeric columns come back as they are, dates as datetime64, those of a time zone as
-    `Zoned`, ordered categories as `OrderedText`, all others as bool or object: among
-    them those of a type for text that hold nothing.
+    Numeric columns come back as they are, dates as datetime64, those of a time zone and
+    ordered categories as `Described`, all others as bool or object: among them those of
+    a type for text that hold nothing.
     """
     frame = as_frame(X)
     if frame is not None:
@@ -64,10 +55,7 @@ def read_columns(X: Any) -> ReadTable:
         if all(isinstance(name, str) for name in names):
             return dict(zip(names, read, strict=True))
         return list(read)  # scikit-learn's habit: such names are none
-    try:
-        array = as_array(X)
-    except ValueError:
-        raise ValueError(NO_TABLE) from None
+    array = as_array(X)
     if array.ndim != 2:
         raise ValueError(
             f"Expected 2D array, got {array.ndim}D array instead. Reshape your data "
@@ -87,7 +75,13 @@ def read_columns(X: Any) -> ReadTable:
 
 def as_array(X: Any) -> np.ndarray:
     """Convert rows to an array, in which the cells of a list keep their types."""
-    array = np.asarray(X)
+    try:
+        array = np.asarray(X)
+    except ValueError:
+        raise ValueError(
+            "X is no table of shape (n_rows, n_columns): its rows differ in length, or "
+            "its cells hold lists."
+        ) from None
     # Beside text NumPy makes text of numbers, of truth values and of what is missing.
     made_text = isinstance(X, list | tuple) and array.dtype.kind in "US"
     return np.array(X, object) if made_text else array
@@ -134,42 +128,29 @@ def is_index(name: object) -> bool:
     return isinstance(name, str) and _INDEX.fullmatch(name) is not None
 
 
-def without_index(X: Any) -> Any:
-    """Drop the columns of a table that were the index of a pandas DataFrame."""
-    frame = as_frame(X)
-    named = [] if frame is None else [name for name in frame.columns if is_index(name)]
-    return frame.drop(named).to_native() if frame is not None and named else X
-
-
 def _series_values(series: nw.Series, name: str) -> np.ndarray:
     dtype = series.dtype
-    if dtype == nw.Boolean:
-        values = series.to_numpy()
-        return values if values.dtype == bool else np.asarray(values, object)
-    if dtype.is_numeric():
-        values = series.to_numpy()
-        # Nullable integers and decimals are objects.
-        return _without_gaps(values) if values.dtype == object else values
     if isinstance(dtype, nw.Enum | nw.Categorical):
         # They stay categories, even if they are numbers.
         values, levels = _categories(series)
-        if not levels or not all(isinstance(level, str) for level in levels):
-            return values
-        values = values.view(OrderedText)
-        values.levels = levels
-        return values
+        in_order = levels and all(isinstance(level, str) for level in levels)
+        return described(values, levels=levels) if in_order else values
     zone = getattr(dtype, "time_zone", None)
     if zone is not None:
         series = series.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
     if dtype in (nw.Datetime, nw.Date):
         values = np.asarray(series.to_numpy(), "datetime64[s]")
-        return values if zone is None else zoned(values, str(zone))
+        return values if zone is None else described(values, zone=str(zone))
     if dtype.is_temporal():
         raise ValueError(
             f"Column {name!r} holds times ({dtype}). Turn it into a number (for "
             "example of hours) or into text before fitting."
         )
     values = series.to_numpy()
+    if dtype.is_numeric():  # nullable integers and decimals are objects
+        return without_gaps(values) if values.dtype == object else values
+    if values.dtype == bool:
+        return values
     refuse_complex(values, f"column {name!r}")
     values = np.asarray(values, object)
     nothing = all(map(is_missing, values))
@@ -180,8 +161,7 @@ def _categories(series: nw.Series) -> tuple[np.ndarray, tuple[Any, ...] | None]:
     """Values, and categories from least to greatest; None where they have no order."""
     native, dtype = series.to_native(), series.dtype
     if not hasattr(getattr(native, "type", None), "ordered"):
-        ordered = isinstance(dtype, nw.Enum)
-        levels = tuple(dtype.categories) if ordered else None
+        levels = tuple(dtype.categories) if isinstance(dtype, nw.Enum) else None
         return np.asarray(series.to_numpy(), object), levels
     # Of Arrow, whose own conversion takes missing values for the last category.
     whole = native.unify_dictionaries().combine_chunks()
@@ -204,15 +184,15 @@ def _object_column(column: np.ndarray) -> np.ndarray:
     if not there and not all(isinstance(value, float) for value in column):
         return column
     try:
-        found = _without_gaps(column)
+        found = without_gaps(column)
     except (TypeError, ValueError):
         return column
     return found if found.ndim == 1 else column  # not where cells are lists
 
 
-def _without_gaps(column: Iterable[Any]) -> np.ndarray:
+def without_gaps(column: Iterable[Any]) -> np.ndarray:
     """Convert objects to float64, missing ones to NaN."""
-    values = (np.nan if is_missing(value) else _real(value) for value in column)
+    values = (np.nan if is_missing(value) else real(value) for value in column)
     return np.array([*values], np.float64)
 
 
@@ -236,10 +216,10 @@ def _dates(values: list[Any], zones: list[datetime.tzinfo | None]) -> np.ndarray
         return found
     # The clocks of several zones are those of none of them.
     names = {str(zone) for zone in zones}
-    return zoned(found, names.pop() if len(names) == 1 else "UTC")
+    return described(found, zone=names.pop() if len(names) == 1 else "UTC")
 
 
-def _real(value: Any) -> Any:
+def real(value: Any) -> Any:
     """Replace an integer too large for float64 by infinity of its sign."""
     if isinstance(value, int) and not -(2**1023) < value < 2**1023:
         return np.inf if value > 0 else -np.inf
@@ -257,120 +237,8 @@ def is_missing(value: Any) -> bool:
         return False
 
 
-def made_up_names(n_columns: int) -> tuple[str, ...]:
-    return tuple(f"x{i}" for i in range(n_columns))
-
-
 def listed(names: Iterable[Any], most: int = 8) -> str:
     """List the first of several names, and how many more there are."""
     texts = [repr(str(name)) for name in names]
     more = f" and {len(texts) - most} more" if len(texts) > most else ""
     return ", ".join(texts[:most]) + more
-
-
-def numbers(column: np.ndarray, name: str, allow_missing: bool = False) -> np.ndarray:
-    """Convert a column to float64; raise an error that names the first bad value.
-
-    Missing values become NaN if they are allowed.
-    """
-    if column.dtype == object:
-        row, _ = _first_text(column, name)
-        if row is not None:
-            raise ValueError(
-                f"Column {name!r} is continuous, but row {row} holds {column[row]!r}, "
-                "which is no number. Mend the value, or name the column in "
-                "categorical_features."
-            )
-        column = _without_gaps(column)
-    values = np.asarray(column, np.float64)
-    good = ~np.isinf(values) if allow_missing else np.isfinite(values)
-    if not good.all():
-        row = int(np.argmin(good))
-        if np.isnan(values[row]):
-            raise ValueError(
-                f"Input X contains NaN: column {name!r}, row {row}. Drop the row, "
-                "fill the value in (for example with sklearn.impute.SimpleImputer), or "
-                "set missing_values='learn'."
-            )
-        raise ValueError(
-            f"Input X contains infinity: column {name!r}, row {row}. Drop the row, or "
-            "put a number or a missing value in its place."
-        )
-    return values
-
-
-def refuse_numbers_as_text(column: np.ndarray, name: str) -> None:
-    """Refuse a text column that is mostly numbers: a damaged numeric column."""
-    row, n_numbers = _first_text(column, name) if column.dtype != bool else (None, 0)
-    if row is not None and n_numbers > len(column) / 2:
-        raise ValueError(
-            f"Column {name!r} holds text in row {row} ({column[row]!r}), but "
-            f"{n_numbers} of its {len(column)} values are numbers. Mend the text, or "
-            "name the column in categorical_features if it is meant to be discrete."
-        )
-
-
-def _first_text(column: np.ndarray, name: str) -> tuple[int | None, int]:
-    """First row with neither a number nor nothing, and how many rows have numbers."""
-
-    def is_number(value: Any) -> bool:
-        try:
-            float(_real(value))
-            return True
-        except (TypeError, ValueError):
-            return False
-
-    distinct, codes = factorised(column, name, allow_missing=True)
-    known = np.array([is_number(value) for value in distinct], bool)[codes]
-    missing = np.array([value is None for value in distinct], bool)[codes]
-    rows = np.flatnonzero(~(known | missing))
-    return int(rows[0]) if len(rows) else None, int(known.sum())
-
-
-def _refuse_odd_cells(column: np.ndarray, name: str) -> None:
-    """Refuse cells that are neither numbers nor categories (lists, dates)."""
-    temporal = (datetime.date, datetime.time, datetime.timedelta)
-    others = (*temporal, np.datetime64, np.timedelta64, tuple)
-    values = column.tolist()
-    kinds = set(map(type, values))
-    odd = {k for k in kinds if k.__hash__ is None or issubclass(k, others)}
-    for row, value in enumerate(values if odd else []):
-        if type(value) in odd and not is_missing(value):
-            raise ValueError(
-                f"Column {name!r} holds a {type(value).__name__} in row {row}: a cell "
-                "must hold a number, text, a boolean or nothing. Make a column "
-                "nothing but dates or none, and spread lists over columns of their own."
-            )
-
-
-def factorised(
-    column: np.ndarray, name: str, allow_missing: bool
-) -> tuple[list[Any], np.ndarray]:
-    """Distinct values of a discrete column, and the position of each row's value.
-
-    Missing values of all kinds are one None. Numbers are float64, so that a category is
-    the same in every type.
-    """
-    if column.dtype.kind in "fiu":
-        distinct, codes = np.unique(column.astype(np.float64), return_inverse=True)
-        distinct = distinct.tolist()
-    else:
-        if column.dtype == object:
-            _refuse_odd_cells(column, name)
-        place: dict[Any, int] = {}
-        codes = np.array(
-            [place.setdefault(value, len(place)) for value in column.tolist()], np.intp
-        )
-        distinct = list(place)
-    missing = np.array([is_missing(value) for value in distinct], bool)
-    if missing.any():
-        if not allow_missing:
-            raise ValueError(
-                f"Input X contains NaN: discrete column {name!r}, row "
-                f"{int(missing[codes].argmax())}. Fill it in with a category of its "
-                "own, for example 'missing', or set missing_values='learn'."
-            )
-        there = [v for v, absent in zip(distinct, missing, strict=True) if not absent]
-        new = np.where(missing, len(there), np.cumsum(~missing) - 1)
-        distinct, codes = [*there, None], new[codes]
-    return distinct, codes

@@ -6,13 +6,13 @@ numbers; the parts that come again are only split on.
 """
 
 import datetime
-import re
+from contextlib import suppress
 from typing import TypeAlias
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
 
-from secret_jax.data.columns import Zoned, is_missing
+from secret_jax.data.columns import is_missing
 
 # Columns of dates by name, each with the names of the attributes in its place.
 Dates: TypeAlias = tuple[tuple[str, tuple[str, ...]], ...]
@@ -22,59 +22,28 @@ Zones: TypeAlias = tuple[tuple[str, str], ...]
 DAYS = "days since 1970"
 # In words, since some count from zero and others from one.
 WEEKDAY = "weekday"
+# What a date becomes: the names of its parts.
+PARTS = "year", "month", WEEKDAY, "hour", DAYS
 WEEKDAYS = "Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"
 # Clocks are put forward and back at quarters of an hour.
 _QUARTER = np.timedelta64(15, "m")
-_OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d\d):?(\d\d)")
-
-
-def with_calendars(
-    columns: dict[str, np.ndarray],
-) -> tuple[dict[str, np.ndarray], Dates, Zones]:
-    """Replace the dates of a training table by their parts, in the order of columns."""
-    attributes: dict[str, np.ndarray] = {}
-    dates, zones = [], []
-    for name, column in columns.items():
-        if column.dtype.kind != "M":
-            attributes[name] = column
-            continue
-        if isinstance(column, Zoned):
-            zones.append((name, column.zone))
-            column = on_the_wall(column, column.zone)
-        parts = calendar(name, column)
-        for both in sorted(parts.keys() & columns.keys()):
-            raise ValueError(
-                f"The dates of column {name!r} need the name {both!r}, which is "
-                "that of another column. Rename one of them."
-            )
-        attributes |= parts
-        dates.append((name, tuple(parts)))
-    return attributes, tuple(dates), tuple(zones)
 
 
 def calendar(name: str, column: np.ndarray) -> dict[str, np.ndarray]:
-    """Split dates into calendar attributes, keyed by attribute name, float64.
-
-    Examples
-    --------
-    >>> parts = calendar("sold", np.array(["2024-02-29T06:30"], "datetime64[m]"))
-    >>> {part: float(value[0]) for part, value in parts.items()}
-    {'sold (year)': 2024.0, 'sold (month)': 2.0, 'sold (weekday)': 4.0,
-     'sold (hour)': 6.5, 'sold (days since 1970)': 19782.0}
-    """
+    """Split dates into calendar attributes, keyed by attribute name, float64."""
     day = column.astype("datetime64[D]")
     days = day.astype(np.int64)
-    parts = {
-        "year": column.astype("datetime64[Y]").astype(np.int64) + 1970,
-        "month": column.astype("datetime64[M]").astype(np.int64) % 12 + 1,
-        WEEKDAY: (days + 3) % 7 + 1,  # Monday is 1; 1970 began on a Thursday
-        "hour": (column - day) / np.timedelta64(1, "h"),
-        DAYS: days,
-    }
+    parts = (
+        column.astype("datetime64[Y]").astype(np.int64) + 1970,
+        column.astype("datetime64[M]").astype(np.int64) % 12 + 1,
+        (days + 3) % 7 + 1,  # Monday is 1; 1970 began on a Thursday
+        (column - day) / np.timedelta64(1, "h"),
+        days,
+    )
     missing = np.isnat(column)
     return {
         f"{name} ({part})": np.where(missing, np.nan, values.astype(np.float64))
-        for part, values in parts.items()
+        for part, values in zip(PARTS, parts, strict=True)
     }
 
 
@@ -83,7 +52,7 @@ def dates_again(name: str, column: np.ndarray, zone: str | None) -> np.ndarray:
     if all(map(is_missing, column[:1])) and all(map(is_missing, column.tolist())):
         return np.full(len(column), np.datetime64("NaT"), "datetime64[s]")
     if column.dtype.kind == "M":
-        if isinstance(column, Zoned) != (zone is not None):
+        if (getattr(column, "zone", None) is None) != (zone is None):
             held = ["times without a time zone", "times of a time zone"]
             call = f"dt.tz_localize({zone!r})"
             if zone is None:
@@ -92,25 +61,15 @@ def dates_again(name: str, column: np.ndarray, zone: str | None) -> np.ndarray:
                 f"Column {name!r} now holds {held[0]}, and held {held[1]} in training. "
                 f"Give it as it was then, for example by X[{name!r}].{call}."
             )
-        if isinstance(column, Zoned) and zone is not None:
-            column = on_the_wall(column, zone)
-        return column
+        return column if zone is None else on_the_wall(column, zone)
     raise ValueError(
         f"Column {name!r} held dates in training, and now holds "
         f"{column[0]!r}. Turn it into dates, for example with pandas.to_datetime."
     )
 
 
-def on_the_wall(instants: Zoned, zone: str) -> np.ndarray:
-    """Convert instants to the times of a zone, datetime64[s].
-
-    Examples
-    --------
-    >>> from secret_jax.data.columns import zoned
-    >>> instants = zoned(np.array(["2024-07-01T12:00"], "datetime64[s]"), "UTC")
-    >>> print(on_the_wall(instants, "Europe/Berlin")[0])
-    2024-07-01T14:00:00
-    """
+def on_the_wall(instants: np.ndarray, zone: str) -> np.ndarray:
+    """Convert instants at Greenwich to the times of a zone, datetime64[s]."""
     found, clock = np.array(instants, "datetime64[s]"), _clock_of(zone)
     there = ~np.isnat(found)
     quarter = (found[there] - np.datetime64(0, "s")) // _QUARTER
@@ -123,12 +82,9 @@ def on_the_wall(instants: Zoned, zone: str) -> np.ndarray:
 
 
 def _clock_of(zone: str) -> datetime.tzinfo:
-    if zone in ("UTC", "Z"):
-        return datetime.UTC
-    if offset := _OFFSET.fullmatch(zone):
-        sign, hours, minutes = offset.groups()
-        shift = datetime.timedelta(hours=int(hours), minutes=int(minutes))
-        return datetime.timezone(-shift if sign == "-" else shift)
+    offset = zone.removeprefix("UTC").removeprefix("GMT") or "Z"
+    with suppress(ValueError):
+        return datetime.datetime.strptime(offset, "%z").tzinfo or datetime.UTC
     try:
         return ZoneInfo(zone)
     except (ZoneInfoNotFoundError, ValueError):

@@ -1,8 +1,7 @@
 """Rows already on an accelerator, and padded blocks of rows on host or device.
 
-Only numbers without missing values, all of them regressors, stay on the device; every
-other table is read on the host. How they are measured and added up there is in
-`secret_jax.data.shards`.
+Only numbers without missing values, all of them regressors, stay there (see
+`secret_jax.data.shards`); every other table is read on the host.
 """
 
 from contextlib import AbstractContextManager
@@ -51,12 +50,11 @@ def rows_from(x: AnyArray, start: AnyArray, *, size: int) -> jax.Array:
 
 def block_of(x: AnyArray, rows: slice, size: int) -> AnyArray:
     """Take a block of rows, padded to a size, of an array on host or device."""
-    if isinstance(x, np.ndarray):
-        block = x[rows]
-        if len(block) == size:
-            return block
-        return np.pad(block, [(0, size - len(block)), (0, 0)])
-    return x if len(x) == size else rows_from(x, rows.start or 0, size=size)
+    if not isinstance(x, np.ndarray):
+        return x if len(x) == size else rows_from(x, rows.start or 0, size=size)
+    block = x[rows]
+    missing = size - len(block)
+    return np.pad(block, [(0, missing), (0, 0)]) if missing else block
 
 
 def in_64_bits() -> AbstractContextManager[Any]:

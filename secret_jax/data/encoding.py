@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
-from secret_jax.data.categories import codes_of, warn_of_unseen
-from secret_jax.data.columns import ReadTable, numbers, read_columns
+from secret_jax.data.categories import factorised, warn_of_unseen
+from secret_jax.data.columns import ReadTable, read_columns
 from secret_jax.data.device import encoded_block, is_resident
 from secret_jax.data.rows import Table
-from secret_jax.data.sampling import category_numbers, columns_hash, sampling_factors
+from secret_jax.data.sampling import category_numbers, sampling_factors, sampling_hash
+from secret_jax.data.scaling import numbers
 from secret_jax.data.schema import FAR, TableSchema
 from secret_jax.runtime.parallel import in_blocks
-
-_Result = TypeVar("_Result")
 
 
 class ReadColumns(NamedTuple):
@@ -56,11 +55,11 @@ class ReadColumns(NamedTuple):
         numbers = [category_numbers([*values, ...])[codes] for values, codes in pairs]
         every = [*self.values, *numbers, *targets.T]
         factors = sampling_factors(len(every), seed)
-
-        def of_block(part: slice) -> np.ndarray:
-            return columns_hash([column[part] for column in every], factors)
-
-        return np.concatenate(list(in_blocks(of_block, len(targets))))
+        hashed = in_blocks(
+            lambda rows: sampling_hash([column[rows] for column in every], factors),
+            len(targets),
+        )
+        return np.concatenate(list(hashed))
 
     def rows_below(
         self,
@@ -73,15 +72,12 @@ class ReadColumns(NamedTuple):
         return np.flatnonzero(self.hashes(categories, targets, seed) < limit)
 
     def blocks(
-        self,
-        schema: TableSchema,
-        function: Callable[[Table, slice], _Result],
-        size: int,
-    ) -> Iterator[_Result]:
+        self, schema: TableSchema, function: Callable[[Table, slice], Any], size: int
+    ) -> Iterator[Any]:
         """Apply a function to encoded blocks of rows, and to where they are."""
-        table = Unencoded(schema, self)
+        block = Unencoded(schema, self).block
         return in_blocks(
-            lambda part: function(table.block(part), part), len(self.codes), size
+            lambda rows: function(block(rows), rows), len(self.codes), size
         )
 
 
@@ -93,15 +89,52 @@ class Unencoded(NamedTuple):
 
     def block(self, rows: slice) -> Table:
         """Encode a block of rows; its columns lie one after the other."""
-        columns = encoded_columns(self.schema, self.columns, rows)
-        return Table(columns.T, self.columns.codes[rows])
+        (schema, (values, codes)), n_rows = self, rows.stop - rows.start
+        found, codes = np.empty((schema.n_columns, n_rows), np.float32), codes[rows]
+        first = schema.n_regressors - schema.n_indicators
+        for position, (attribute, code) in enumerate(schema.indicators, first):
+            found[position] = codes[:, attribute] == code
+        if codes.size and codes.min() < 0:
+            shares = zip(schema.indicators, schema.indicator_shares, strict=False)
+            for position, ((attribute, _), share) in enumerate(shares, first):
+                found[position, codes[:, attribute] < 0] = share
+        for _, indicator in schema.missing_columns:
+            found[indicator] = 0.0
+        wide = np.empty(n_rows)  # one column: it stays in a cache
+        with np.errstate(over="ignore", invalid="ignore"):
+            for column, i in zip(values, schema.continuous_positions, strict=True):
+                wide[:] = column[rows]
+                wide -= schema.center[i]
+                wide /= schema.scale[i]
+                found[i] = wide
+        self._bound(found)
+        return Table(found.T, codes)
+
+    def _bound(self, found: np.ndarray) -> None:
+        """Let far numbers saturate, in place, and replace missing ones."""
+        schema, missing = self.schema, None
+        extremes = found.max(initial=0.0), -found.min(initial=0.0)
+        if not np.maximum(*extremes) <= FAR:  # or one is NaN
+            missing = np.isnan(found)
+            if np.isinf(found).any() or not (schema.allow_missing or ~missing.any()):
+                columns = zip(self.columns.values, schema.continuous, strict=True)
+                for column, i in columns:  # may refuse it
+                    numbers(column, schema.names[i], schema.allow_missing)
+            np.clip(found, -FAR, FAR, out=found)
+        if schema.tails:
+            low, high = (ends[:, None].astype("f4") for ends in schema.saturation)
+            np.clip(found, low, high, out=found)
+        if missing is not None:
+            found[missing] = 0.0
+            for i, indicator in schema.missing_columns:
+                found[indicator] = missing[i]
 
     def encoded(self) -> Table:
         """Encode all rows, in blocks processed in parallel."""
         x = np.empty((len(self.columns.codes), self.schema.n_columns), np.float32)
 
         def fill(rows: slice) -> None:
-            x[rows] = encoded_columns(self.schema, self.columns, rows).T
+            x[rows] = self.block(rows).x
 
         for _ in in_blocks(fill, len(x)):
             pass
@@ -142,11 +175,12 @@ def matched(
     unseen = {}
     for attribute, column in enumerate(schema.discrete):
         name = schema.names[column]
-        codes[:, attribute], found = codes_of(
-            columns[column], schema.categories[attribute], name, schema.allow_missing
-        )
-        if found and (asked is None or attribute in asked):
-            unseen[name] = found
+        distinct, code = factorised(columns[column], name, schema.allow_missing)
+        place = {value: k for k, value in enumerate(schema.categories[attribute])}
+        known = np.array([place.get(value, -1) for value in distinct], np.int32)
+        codes[:, attribute] = known[code]
+        if (known < 0).any() and (asked is None or attribute in asked):
+            unseen[name] = set(distinct) - place.keys()
     warn_of_unseen(unseen)
     values = [
         numbers(columns[i], schema.names[i], schema.allow_missing)
@@ -155,45 +189,3 @@ def matched(
         for i in schema.continuous
     ]
     return ReadColumns(values, codes)
-
-
-def encoded_columns(
-    schema: TableSchema, columns: ReadColumns, rows: slice
-) -> np.ndarray:
-    """Encode a block of rows, shape (n_columns, n_rows), float32."""
-    n_rows = rows.stop - rows.start
-    found = np.empty((schema.n_columns, n_rows), np.float32)
-    first = schema.n_regressors - schema.n_indicators
-    codes = columns.codes[rows]
-    for position, (attribute, code) in enumerate(schema.indicators, first):
-        found[position] = codes[:, attribute] == code
-    if codes.size and codes.min() < 0:
-        shares = zip(schema.indicators, schema.indicator_shares, strict=False)
-        for position, ((attribute, _), share) in enumerate(shares, first):
-            found[position, codes[:, attribute] < 0] = share
-    for _, indicator in schema.missing_columns:
-        found[indicator] = 0.0
-    wide = np.empty(n_rows)  # one column: it stays in a cache
-    with np.errstate(over="ignore", invalid="ignore"):
-        for column, i in zip(columns.values, schema.continuous_positions, strict=True):
-            wide[:] = column[rows]
-            wide -= schema.center[i]
-            wide /= schema.scale[i]
-            found[i] = wide
-    missing = None
-    extremes = found.max(initial=0.0), -found.min(initial=0.0)
-    if not np.maximum(*extremes) <= FAR:  # or one is NaN
-        missing = np.isnan(found)
-        if np.isinf(found).any() or not (schema.allow_missing or ~missing.any()):
-            for column, i in zip(columns.values, schema.continuous, strict=True):
-                numbers(column, schema.names[i], schema.allow_missing)  # may refuse it
-        # Far outside the training range numbers saturate.
-        np.clip(found, -FAR, FAR, out=found)
-    if schema.tails:
-        low, high = (bounds[:, None].astype(np.float32) for bounds in schema.saturation)
-        np.clip(found, low, high, out=found)
-    if missing is not None:
-        found[missing] = 0.0
-        for i, indicator in schema.missing_columns:
-            found[indicator] = missing[i]
-    return found

@@ -42,17 +42,16 @@ def validated_labels(y: Any, X: Any, caller: str) -> np.ndarray:
         )
     labels = column_or_1d(labels, warn=True)
     check_consistent_length(X, labels)
-    absent = np.array([is_missing(label) for label in labels.tolist()])
-    if labels.dtype.kind == "f" and np.isinf(labels).any():
-        row = np.flatnonzero(np.isinf(labels))[0]
-        raise ValueError(
-            f"Input y contains infinity: row {row} is {labels[row]}, which is no class."
-        )
-    if absent.any():
-        raise ValueError(
-            f"Input y contains NaN: the class of row {np.flatnonzero(absent)[0]} is "
-            "missing. Drop such rows, or name a class for them."
-        )
+    for row, label in enumerate(labels.tolist()):
+        if is_missing(label):
+            raise ValueError(
+                f"Input y contains NaN: the class of row {row} is missing. Drop such "
+                "rows, or name a class for them."
+            )
+        if isinstance(label, float) and abs(label) == np.inf:
+            raise ValueError(
+                f"Input y contains infinity: row {row} is {label}, which is no class."
+            )
     if labels.dtype.kind not in "biufU":
         labels = _of_one_type(labels)
     try:
@@ -67,17 +66,14 @@ def validated_labels(y: Any, X: Any, caller: str) -> np.ndarray:
 def classes_of(
     labels: np.ndarray, weight: np.ndarray, caller: str, y: Any = None
 ) -> np.ndarray:
-    """Sorted classes; an error if they are more than `MOST_CLASSES`, or if the rows of
-    positive weight have fewer than two.
+    """Classes, at most `MOST_CLASSES` and two with weight, sorted, or as ``y`` orders.
 
-    Of ordered categories ``y``, from which the labels were read, they are in the order
-    of these; a category without rows is no class.
+    ``y``: that from which the labels were read; a category without rows is no class.
     """
     classes = np.unique(labels)
     if len(classes) > MOST_CLASSES:
         _refuse_many_classes(labels, classes, caller, y)
-    order = _order_of(y)
-    if order:
+    if order := _order_of(y):
         classes = classes[np.argsort([order[label] for label in classes.tolist()])]
     present = np.unique(labels[weight > 0])
     if len(present) < 2:
@@ -106,14 +102,8 @@ def at_least(member: np.ndarray) -> np.ndarray:
     """Indicators of classes in order as those of "this class or a later one".
 
     From shape (n_rows, n_classes), also of probabilities, to (n_rows, n_classes - 1):
-    the first class, which is always reached, is left out. They are what the cumulative
-    indicators of Lanning (2008, equation 6.8), "this class or an earlier one", leave to
-    one; of two classes it is the indicator of the second.
-
-    Examples
-    --------
-    >>> at_least(np.eye(3)).tolist()
-    [[0.0, 0.0], [1.0, 0.0], [1.0, 1.0]]
+    the first class is always reached. They are what the cumulative indicators of
+    Lanning (2008, equation 6.8), "this class or an earlier one", leave to one.
     """
     return np.cumsum(member[:, :0:-1], axis=1)[:, ::-1]
 
@@ -123,11 +113,6 @@ def from_at_least(reached: np.ndarray) -> np.ndarray:
 
     Where a later class would be likelier to be reached than an earlier one, both
     probabilities become their mean, as far as that is in question.
-
-    Examples
-    --------
-    >>> from_at_least(np.array([[0.75, 0.25], [0.25, 0.75]])).tolist()
-    [[0.25, 0.5, 0.25], [0.5, 0.0, 0.5]]
     """
     lower = np.minimum.accumulate(reached, axis=1)
     upper = np.maximum.accumulate(reached[:, ::-1], axis=1)[:, ::-1]
@@ -176,38 +161,24 @@ def class_weights(
     class_weight: Any,
     priors: Any,
 ) -> np.ndarray:
-    """Multiply row weights by class weights and by priors; their sum stays.
-
-    Examples
-    --------
-    >>> labels, classes = np.array([0, 1, 1]), np.array([0, 1])
-    >>> class_weights(labels, classes, np.ones(3), {0: 8, 1: 2}, None)
-    array([2. , 0.5, 0.5])
-    """
+    """Multiply row weights by class weights and by priors; their sum stays."""
     if class_weight is None and priors is None:
         return weight
     member, found = labels[:, None] == classes, weight
+    shares = [] if priors is None else [priors]
     if isinstance(class_weight, Mapping):
-        found = found * (
-            member @ _of_classes("class_weight", class_weight, classes, 1.0)
-        )
-    elif class_weight is not None:
-        found = _with_shares(found, member, np.full(len(classes), 1.0 / len(classes)))
-    if priors is not None:
-        found = _with_shares(found, member, priors)
+        given = _of_classes("class_weight", class_weight, classes, 1.0)
+        found = found * (member @ given)
+    elif class_weight is not None:  # "balanced"
+        shares = [np.full(len(classes), 1.0 / len(classes)), *shares]
+    for wanted in shares:  # of each class that is there
+        share = found @ member / found.sum()
+        factor = np.where(share > 0, wanted / np.where(share > 0, share, 1.0), 0.0)
+        found = found * (member @ factor)
     used = found > 0
     if not used.any():
         raise ValueError("All rows have a weight of zero by their class.")
     return found * (weight[used].sum() / found[used].sum())
-
-
-def _with_shares(
-    weight: np.ndarray, member: np.ndarray, shares: np.ndarray
-) -> np.ndarray:
-    """Weights of which each class that is there has a share."""
-    share = weight @ member / weight.sum()
-    factor = np.where(share > 0, shares / np.where(share > 0, share, 1.0), 0.0)
-    return weight * (member @ factor)
 
 
 def checked_priors(priors: Any, classes: np.ndarray) -> np.ndarray | None:
@@ -249,7 +220,7 @@ def checked_costs(costs: Any, classes: np.ndarray) -> np.ndarray | None:
 
 
 def _of_one_type(labels: np.ndarray) -> np.ndarray:
-    """Labels of an array of objects, which are all text, numbers or truth values."""
+    """Labels of an array of objects, if all are text, numbers or truth values."""
     first: dict[str, int] = {}
     for row, label in enumerate(labels):
         if not isinstance(label, _PLAIN):
@@ -278,16 +249,13 @@ def _refuse_many_classes(
     """Refuse what is hardly meant as classes: amounts, ids, free text."""
     name = getattr(y, "name", None)
     column = "y" if name is None else f"The column {name!r}"
-    if labels.dtype.kind in "iuf":
-        remedy = (
-            "For numbers use a regressor, such as SecretRegressor; for ranges of them "
-            "give pd.cut(y, 5, labels=False)."
-        )
-    else:
-        remedy = (
-            "For fewer classes join the rare ones: y.where(y.map(y.value_counts()) >= "
-            "20, 'other') of a Series y. A column of ids or free text is no target."
-        )
+    remedy = (
+        "For numbers use a regressor, such as SecretRegressor; for ranges of them give "
+        "pd.cut(y, 5, labels=False)."
+        if labels.dtype.kind in "iuf"
+        else "For fewer classes join the rare ones: y.where(y.map(y.value_counts()) >= "
+        "20, 'other') of a Series y. A column of ids or free text is no target."
+    )
     raise ValueError(
         f"{column} holds {len(classes)} different classes in {len(labels)} rows, and "
         f"{caller} takes at most {MOST_CLASSES}. {remedy}"

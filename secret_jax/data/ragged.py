@@ -7,7 +7,7 @@ of every array of nodes. `secret_jax.data.tiles` has the same verbs for accelera
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -17,8 +17,8 @@ from scipy.sparse import csc_array
 
 from secret_jax.runtime.parallel import shared
 
-# The bit that says that a number is negative.
-_SIGN = np.int32(-(2**31))
+# All bits of a number but that of its sign.
+_REST = np.int32(2**31 - 1)
 # Numbers of a row times rows that are worked on at once: they stay in a cache.
 _CACHED = 1 << 17
 # Blocks from which on it is worth to share them among threads.
@@ -38,29 +38,25 @@ class RaggedRows:
     ----------
     length : ndarray of shape (n_nodes,), int
         Number of rows of each node, at least one.
+
+    Attributes
+    ----------
+    n_nodes, n_rows, longest : int
+        Number of nodes, of all rows, and of the rows of the longest node.
+    first : ndarray of shape (n_nodes,), int
+        First row of each node.
     """
 
     xp: Any = np
 
     def __init__(self, length: Int[np.ndarray, " n_nodes"]):
         self.length = np.asarray(length)
+        self.n_nodes, self.longest = len(self.length), int(self.length.max(initial=0))
+        self._stop = np.cumsum(self.length)
+        self.first = self._stop - self.length
+        self.n_rows = int(self._stop[-1]) if self.n_nodes else 0
         self._last_blocks: tuple[Any, list] = None, []
         self._heads: dict[int, tuple[np.ndarray, np.ndarray | None]] = {}
-
-    @property
-    def n_nodes(self) -> int:
-        """Number of nodes."""
-        return len(self.length)
-
-    @cached_property
-    def n_rows(self) -> int:
-        """Number of rows of all nodes."""
-        return int(self.length.sum())
-
-    @cached_property
-    def first(self) -> np.ndarray:
-        """First row of each node, (n_nodes,)."""
-        return np.cumsum(self.length) - self.length
 
     @cached_property
     def slot(self) -> np.ndarray:
@@ -68,22 +64,14 @@ class RaggedRows:
         return np.repeat(np.arange(self.n_nodes), self.length)
 
     @cached_property
-    def _slot32(self) -> np.ndarray:
-        return self.slot.astype(np.int32)
-
-    @cached_property
-    def _slices(self) -> list[slice]:
-        stop = self.first + self.length
-        return list(map(slice, self.first.tolist(), stop.tolist()))
-
-    @cached_property
-    def _alike(self) -> list[tuple[slice, slice]]:
-        """Neighbouring nodes of one length, and their rows."""
+    def _alike(self) -> list[tuple[int, slice, slice]]:
+        """Neighbouring nodes of one length: how many, which, and their rows."""
         starts = np.flatnonzero(self.length[1:] != self.length[:-1]) + 1
         nodes = [0, *starts.tolist(), self.n_nodes]
         rows = [0, *self.first[starts].tolist(), self.n_rows]
-        nodes, rows = (map(slice, edges[:-1], edges[1:]) for edges in (nodes, rows))
-        return list(zip(nodes, rows, strict=True))
+        count = np.diff(nodes).tolist()
+        slices = (map(slice, edges, edges[1:]) for edges in (nodes, rows))
+        return list(zip(count, *slices, strict=True))
 
     def spread(
         self, values: Shaped[np.ndarray, "n_nodes ..."]
@@ -119,14 +107,13 @@ class RaggedRows:
         found = np.empty((self.n_nodes, len(left), len(right)), dtype)
         turned = right.T
         product = np.matmul if self.longest < _SEVERAL else _product
-        for nodes, rows in self._alike:
-            n_nodes = nodes.stop - nodes.start
+        for n_nodes, nodes, rows in self._alike:
             if n_nodes == 1:
                 product(left[:, rows], turned[rows], out=found[nodes.start])
             else:
-                pair = (_by_node(array[:, rows], n_nodes) for array in (left, right))
-                first, second = pair
-                np.matmul(first, second.swapaxes(1, 2), out=found[nodes])
+                first = _by_node(left[:, rows], n_nodes)
+                second = _by_node(right[:, rows], n_nodes).swapaxes(1, 2)
+                np.matmul(first, second, out=found[nodes])
         return found
 
     def transformed(
@@ -136,17 +123,13 @@ class RaggedRows:
     ) -> Float[np.ndarray, "m n_rows"]:
         """Each row by the matrix of its node."""
         found = np.empty((matrices.shape[1], values.shape[1]), values.dtype)
-        for nodes, rows in self._alike:
-            n_nodes, own, out = (
-                nodes.stop - nodes.start,
-                values[:, rows],
-                found[:, rows],
-            )
+        for n_nodes, nodes, rows in self._alike:
+            own, out = values[:, rows], found[:, rows]
             if n_nodes == 1:
                 np.matmul(matrices[nodes.start], own, out=out)
             else:
-                pair = _by_node(own, n_nodes), _by_node(out, n_nodes)
-                np.matmul(matrices[nodes], pair[0], out=pair[1])
+                out = _by_node(out, n_nodes)
+                np.matmul(matrices[nodes], _by_node(own, n_nodes), out=out)
         return found
 
     def sums_by_code(
@@ -174,7 +157,12 @@ class RaggedRows:
         Of ``of``, and of the values and their squares, weighted.
         """
         shape = cuts.shape[-1] + 1, self.n_nodes, len(values)
-        member = self._member(self._codes(values, cuts), shape[0])
+        # How many cuts of their node are below the values.
+        code = np.zeros(values.shape, np.min_scalar_type(cuts.shape[-1]))
+        for cut in np.ascontiguousarray(cuts.transpose(2, 1, 0)):
+            above = values > cut.repeat(self.length, axis=-1)
+            code += above.view(np.uint8)
+        member = self._member(code, shape[0])
         found = _running(member @ np.ascontiguousarray(of.T), (*shape, len(of)))
         own = np.empty((np.prod(shape), 2), values.dtype)
         member.data = values.T.ravel()
@@ -182,13 +170,6 @@ class RaggedRows:
         member.data = member.data**2
         own[:, 1] = member @ weight
         return found, _running(own, (*shape, 2))
-
-    def _codes(self, values: np.ndarray, cuts: np.ndarray) -> np.ndarray:
-        """How many cuts of their node are below the values."""
-        code = np.zeros(values.shape, np.min_scalar_type(cuts.shape[-1]))
-        for cut in np.ascontiguousarray(cuts.transpose(2, 1, 0)):
-            code += values > cut.repeat(self.length, axis=-1)
-        return code
 
     def _member(self, code: np.ndarray, n_codes: int) -> csc_array:
         """Which rows are of which code, node and attribute, (cells, n_rows).
@@ -200,7 +181,7 @@ class RaggedRows:
         many = max(n_codes * cells, n_attributes * n_rows) > np.iinfo(np.int32).max
         dtype = np.int64 if many else np.int32
         cell = np.multiply(code, cells, dtype=dtype)
-        cell += n_attributes * self._slot32.astype(dtype, copy=False)
+        cell += n_attributes * self.slot.astype(dtype)
         cell += np.arange(n_attributes, dtype=dtype)[:, None]
         member = csc_array((n_codes * cells, n_rows), dtype=np.float32)
         # What is set afterwards is not looked through.
@@ -218,8 +199,9 @@ class RaggedRows:
         if self.n_rows < _FEW * self.n_nodes:
             return values[self.spread(index), np.arange(self.n_rows)]
         found = np.empty((index.shape[1], values.shape[1]), values.dtype)
-        for which, rows in zip(index, self._slices, strict=True):
-            found[:, rows] = values[which, rows]
+        edges = zip(index, self.first.tolist(), self._stop.tolist(), strict=True)
+        for which, first, stop in edges:
+            found[:, first:stop] = values[which, first:stop]
         return found
 
     def looked_up(
@@ -229,11 +211,6 @@ class RaggedRows:
     ) -> Shaped[np.ndarray, "k n_rows"]:
         """What the tables of each row's node have at its codes."""
         return table[self.slot, np.arange(len(code))[:, None], code]
-
-    @cached_property
-    def longest(self) -> int:
-        """Most rows of a node."""
-        return int(self.length.max())
 
     def head(
         self, values: Shaped[np.ndarray, "... n_rows"], n: int
@@ -310,13 +287,13 @@ class RaggedRows:
         ``share``: in (0, 1).
         """
         below = np.cumsum(weight, dtype=np.float64)
-        last = below[self.first + self.length - 1]
+        last = below[self._stop - 1]
         start = below[self.first] - weight[self.first]
         wanted = start[:, None] + share * (last - start)[:, None]
         row = np.searchsorted(below, wanted, side="right")
         # Rounding must not lead beyond the last row of some weight.
         row = np.minimum(row, np.searchsorted(below, last)[:, None])
-        row = np.clip(row, self.first[:, None], (self.first + self.length - 1)[:, None])
+        row = np.clip(row, self.first[:, None], self._stop[:, None] - 1)
         return np.moveaxis(values[..., row], -2, 0)
 
     def take(
@@ -335,14 +312,10 @@ class RaggedRows:
 
         Of equal values the first row comes first. Values are float32.
         """
-        # Whole numbers in the order of the values: negative ones the other way round.
-        bits = (values + np.float32(0)).view(np.int32)  # zero has one sign
-        rising = np.where(bits < 0, ~bits, bits | _SIGN).view(np.uint32)
-        # Numbers of eight bytes are sorted six times as fast as places of others.
-        key = rising.astype(np.uint64) << 32
-        key |= np.arange(values.shape[-1], dtype=np.uint64)
-        key.sort(axis=-1)
-        order = (key & np.uint64(0xFFFFFFFF)).astype(np.intp)
+        place = np.arange(values.shape[-1], dtype=np.int32)
+        one_zero = values + np.float32(0)  # zero has one sign
+        order = sorted_pairs(one_zero, place.view(np.float32))[1].view(np.int32)
+        order = order.astype(np.intp)
         if self.n_nodes == 1:
             return order
         # Keys of two bytes are sorted by counting.
@@ -361,15 +334,9 @@ class RaggedRows:
         most = max(_CACHED // width, 256)
         key = most, None if going is None else going.tobytes()
         last, blocks = self._last_blocks
-        if key != last:
-            blocks = list(self._cut(most, going))
-            self._last_blocks = key, blocks
-        return blocks
-
-    def _cut(
-        self, most: int, going: np.ndarray | None
-    ) -> Iterator[tuple[RaggedRows, slice, slice]]:
-        first, stop = self.first.tolist(), (self.first + self.length).tolist()
+        if key == last:
+            return blocks
+        first, stop = self.first.tolist(), self._stop.tolist()
         wanted = np.arange(self.n_nodes) if going is None else np.flatnonzero(going)
         runs: list[list[int]] = []  # first and last node
         for node in wanted.tolist():
@@ -381,15 +348,37 @@ class RaggedRows:
                 runs[-1][1] = node
             else:
                 runs.append([node, node])
-        for begin, last in runs:
-            nodes = slice(begin, last + 1)
-            if begin < last:
-                rows = slice(first[begin], stop[last])
-                yield RaggedRows(self.length[nodes]), nodes, rows
+        blocks = []
+        for begin, end in runs:
+            nodes, rows = slice(begin, end + 1), slice(first[begin], stop[end])
+            if begin < end:
+                blocks.append((RaggedRows(self.length[nodes]), nodes, rows))
                 continue
-            for start in range(first[begin], stop[begin], most):
-                rows = slice(start, min(start + most, stop[begin]))
-                yield RaggedRows(np.array([rows.stop - start])), nodes, rows
+            for start in range(rows.start, rows.stop, most):
+                part = slice(start, min(start + most, rows.stop))
+                blocks.append((RaggedRows(np.array([part.stop - start])), nodes, part))
+        self._last_blocks = key, blocks
+        return blocks
+
+
+def sorted_pairs(
+    values: Float[np.ndarray, "... n"], others: Float[np.ndarray, "... n"]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Rising values along the last axis, with what belongs to them; all float32.
+
+    ``others``: not negative; they may be broadcast, and rise where values are equal.
+    Whole numbers of eight bytes are sorted six times as fast as places of others.
+    """
+    pairs = np.empty((*values.shape, 2), "<i4")
+    pairs[..., 0] = others.view(np.int32)
+    pairs[..., 1] = _rising(values.view(np.int32))
+    pairs.view("<i8")[..., 0].sort(axis=-1)
+    return _rising(pairs[..., 1]).view(np.float32), pairs[..., 0].view(np.float32)
+
+
+def _rising(bits: np.ndarray) -> np.ndarray:
+    """Whole numbers in the order of floats, by their bits, or the bits by these."""
+    return bits ^ ((bits >> 31) & _REST)  # negative ones fall
 
 
 def _of_blocks(

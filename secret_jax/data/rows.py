@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 from secret_jax.data.sampling import content_hash
@@ -21,8 +22,6 @@ _STEPS = 1024.0
 MAX_COPIES, _MIN_COPIES = 50, 5
 # Number of interleaved copies that is enough.
 _PLENTY = 1 << 16
-
-_Result = TypeVar("_Result")
 
 
 class Table(NamedTuple):
@@ -63,12 +62,10 @@ class Rows(NamedTuple):
 
     @property
     def n_rows(self) -> int:
-        """Number of rows."""
         return len(self.weight)
 
     @property
     def total_weight(self) -> float:
-        """Sum of the weights."""
         return float(self.weight.sum())
 
     def sample(self, n_wanted: int, seed: int) -> Rows:
@@ -76,9 +73,7 @@ class Rows(NamedTuple):
         rows = merged(self, seed).interleaved(n_wanted)
         return rows.take(slice(n_wanted)) if n_wanted < rows.n_rows else rows
 
-    def blocks(
-        self, function: Callable[[Rows], _Result], size: int
-    ) -> Iterator[_Result]:
+    def blocks(self, function: Callable[[Rows], Any], size: int) -> Iterator[Any]:
         """See `secret_jax.data.source.RowSource`."""
         return in_blocks(lambda part: function(self.take(part)), self.n_rows, size)
 
@@ -106,11 +101,9 @@ def join(parts: list[Rows]) -> Rows:
     """Concatenate the rows of several parts, in groups if all of them are."""
     if len(parts) == 1:
         return parts[0]
-    tables, targets, weights, groups = zip(*parts, strict=True)
-    x, codes = zip(*tables, strict=True)
-    table = Table(np.concatenate(x), np.concatenate(codes))
-    group = None if any(each is None for each in groups) else np.concatenate(groups)
-    return Rows(table, np.concatenate(targets), np.concatenate(weights), group)
+    if any(part.group is None for part in parts):
+        parts = [part._replace(group=None) for part in parts]
+    return jax.tree.map(lambda *arrays: np.concatenate(arrays), *parts)
 
 
 def shuffled(rows: Rows, seed: int) -> Rows:
@@ -143,7 +136,7 @@ class Merged(NamedTuple):
         50) at equal distances, so that every stretch of the rows, and every fold made
         of stretches, holds its share of them: models fitted to some are judged by
         others. Copies of one observation must have been left out before, see
-        `secret_jax.data.repeats`.
+        `secret_jax.data.sampling`.
         """
         suitable = min(most, _PLENTY) // self.rows.n_rows
         number = np.minimum(self.seen, np.clip(suitable, _MIN_COPIES, MAX_COPIES))

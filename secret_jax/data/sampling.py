@@ -4,11 +4,17 @@ Ties are identical rows, so nothing that follows depends on the order in which t
 were given, and a row of weight two lands where two copies of it would. It does depend
 on the order of the columns: the hash of a row knows the place of every value, as two
 columns of truth values would otherwise be told apart by nothing.
+
+Rows that repeat others in all columns and targets are observations, or copies of one. A
+table of truth values has few different rows, and each of them is seen many times: those
+are observations, which judge each other. In a table of measurements no two rows agree
+by chance: who repeats one has drawn it twice, or joined tables wrongly, and what
+repeats is one observation of their common weight. The whole table decides which it is.
 """
 
 import zlib
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,11 +22,23 @@ import numpy as np
 
 from secret_jax.runtime.hashing import mix
 from secret_jax.runtime.linalg import AnyArray
+from secret_jax.runtime.parallel import in_blocks
 
 # The seed of every order of rows: the same rows fall into the same parts in every fit.
 ROW_ORDER = 0
 # Shares closer than this are equal: sums of weights are rounded.
 _ROUNDING = 1e-9
+# A number is discrete with one value for so many different rows, or with two values,
+# or fewer whole ones than these.
+_FEW_VALUES = 10
+# Of so many different rows not every one is seen as often as the others by chance.
+_MANY_ROWS = 64
+# Of a sample with a smaller share of different rows all rows are looked at.
+LEAST_DIFFERENT = 0.9
+# Rows are observations if this share of those that agree in all columns differ in y,
+# or in their group.
+_SHARE_THAT_DIFFERS = 0.5
+_SEED = 1
 
 
 def content_hash(columns: list[np.ndarray], seed: int) -> np.ndarray:
@@ -34,32 +52,29 @@ def content_hash(columns: list[np.ndarray], seed: int) -> np.ndarray:
 
 
 def sampling_factors(n_columns: int, seed: int) -> np.ndarray:
-    """Odd factors, one per column, that `sampling_hash` multiplies by, uint32."""
+    """Odd factors, one per column, for `sampling_hash`, uint32."""
     keys = np.arange(n_columns, dtype=np.uint64) + mix(np.uint64(seed))
     return (mix(keys) >> np.uint64(32)).astype(np.uint32) | np.uint32(1)
 
 
-def sampling_hash(values: AnyArray, factors: AnyArray) -> Any:
-    """Hash rows cheaply to select a sample: the same on every device.
+def sampling_hash(table: Any, factors: AnyArray) -> Any:
+    """Hash rows cheaply to select a sample, uint32: the same on every device.
 
-    A sum of the columns' bits, each times an odd number of its own, mixed once. Values
-    are as they were given: an encoding would differ between devices in the last digit.
+    A sum of the columns' bits, each times an odd number of its own, mixed once.
+    ``table``: columns of numbers of any type on the host, or an array of JAX (n_rows,
+    n_columns). Values are as they were given: an encoding would differ between devices
+    in the last digit.
     """
-    if isinstance(values, np.ndarray):
-        return columns_hash([*values.T], factors)
-    # A compiler leaves out "+ 0.0", and flushes the smallest numbers to zero.
-    bits = jax.lax.bitcast_convert_type(values, jnp.uint32)
-    bits = jnp.where(bits == np.uint32(1 << 31), np.uint32(0), bits)
-    return _mixed(jnp.sum(bits * factors, axis=1, dtype=jnp.uint32))
-
-
-def columns_hash(columns: Sequence[np.ndarray], factors: np.ndarray) -> np.ndarray:
-    """Hash rows as `sampling_hash`, given columns of numbers of any type."""
-    total = np.zeros(len(columns[0]), np.uint32)
+    if isinstance(table, jax.Array):
+        # A compiler leaves out "+ 0.0", and flushes the smallest numbers to zero.
+        bits = jax.lax.bitcast_convert_type(table, jnp.uint32)
+        bits = jnp.where(bits == np.uint32(1 << 31), np.uint32(0), bits)
+        return _mixed(jnp.sum(bits * factors, axis=1, dtype=jnp.uint32))
+    total = np.zeros(len(table[0]), np.uint32)
     number = np.empty(len(total), np.float32)
     bits = number.view(np.uint32)
     with np.errstate(over="ignore"):
-        for column, factor in zip(columns, factors, strict=True):
+        for column, factor in zip(table, factors, strict=True):
             number[:] = column
             # + 0.0 turns -0.0 into 0.0, which compares equal and must hash equal.
             number += np.float32(0)
@@ -107,3 +122,66 @@ def hold_out(weight: np.ndarray, fraction: float) -> int:
     share = np.cumsum(weight) / np.sum(weight)
     cut = int(np.searchsorted(share, 1.0 - fraction - _ROUNDING)) + 1
     return min(cut, len(share))
+
+
+class Repeats(NamedTuple):
+    """Different rows of a table that repeats some."""
+
+    first: np.ndarray  # (n_different,), int: where each of them comes first, rising
+    member: np.ndarray  # (n_rows,), int: which of them each given row is
+    number: np.ndarray  # (n_different,), int64: observations that each one is
+
+    @property
+    def are_many(self) -> bool:
+        """Whether a sample of rows by their content tells too little of them."""
+        return len(self.first) < LEAST_DIFFERENT * len(self.member)
+
+
+def repeats_of(
+    numbers: Sequence[np.ndarray],
+    codes: np.ndarray,
+    targets: np.ndarray,
+    group: np.ndarray | None = None,
+    times: np.ndarray | None = None,
+) -> Repeats | None:
+    """Find rows that repeat others, and how many observations they are; None: no row.
+
+    ``numbers`` are columns (n_rows,), ``codes`` (n_rows, n_discrete) and ``targets``
+    (n_rows, n_outputs); ``group`` as in `secret_jax.data.rows.Rows`; ``times``
+    (n_rows,): how often each row was given.
+    """
+    columns = [*numbers, *codes.T]
+    others = [*targets.T] if group is None else [*targets.T, group]
+
+    def of_block(rows: slice) -> np.ndarray:
+        return content_hash([column[rows] for column in [*columns, *others]], _SEED)
+
+    hashed = np.concatenate(list(in_blocks(of_block, len(targets))))
+    ranked = np.sort(hashed)
+    if times is None and (ranked[1:] != ranked[:-1]).all():
+        return None
+    first, member = distinct(hashed)
+    number = np.bincount(member, times).astype(np.int64)
+    if len(first) >= _MANY_ROWS:
+        number //= np.gcd.reduce(number)
+    of_columns = content_hash([column[first] for column in columns], _SEED)
+    _, place = np.unique(of_columns, return_inverse=True)
+    n_different, n_seen = np.bincount(place), np.bincount(place, number)
+    differ = n_different[n_seen > 1] > 1
+    few = max(2, len(first) // _FEW_VALUES)
+    different = (np.unique(column[first]) for column in numbers)
+    discrete = all(
+        len(values) <= few
+        or (len(values) < _FEW_VALUES and (values == np.floor(values)).all())
+        for values in different
+    )
+    if not discrete and differ.sum() < _SHARE_THAT_DIFFERS * len(differ):
+        number = np.ones_like(number)
+    return Repeats(first, member, number)
+
+
+def distinct(hashed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where each different hash comes first, rising, and which of them each one is."""
+    _, first, member = np.unique(hashed, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    return first[order], np.argsort(order)[member]

@@ -2,23 +2,197 @@
 
 Section 2 of Dobra & Gehrke 2002 knows three roles of a predictor attribute: *discrete*
 (only split on), *split-only* continuous, and *regressor* (split on and in the models).
-A schema is learned once (`secret_jax.data.learning`) and travels with the fitted tree.
+Dates are several attributes, see `secret_jax.data.dates`. Ordered categories become
+their places in the order, which are only split on: their steps need not be alike. A
+schema is learned once (`secret_jax.data.learning`) and travels with the fitted tree.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from secret_jax.data.attributes import Attributes, Role
-from secret_jax.data.columns import listed, read_columns
+from secret_jax.data.categories import UnseenCategoryWarning
+from secret_jax.data.columns import ReadTable, is_missing, listed, read_columns
+from secret_jax.data.dates import (
+    DAYS,
+    WEEKDAY,
+    WEEKDAYS,
+    Dates,
+    Zones,
+    calendar,
+    dates_again,
+)
 from secret_jax.runtime.values import is_integer
-
-__all__ = ["FAR", "Role", "TableSchema"]
+from secret_jax.runtime.warning import warn
 
 # Encoded values saturate here, so that their sums with coefficients stay finite.
 FAR = 1e30
+
+# Positions of ordered categories, each with these from the least to the greatest.
+Levels: TypeAlias = tuple[tuple[int, tuple[str, ...]], ...]
+
+
+class Role(StrEnum):
+    """Permitted use of an attribute."""
+
+    REGRESSOR = "regressor"
+    SPLIT = "split"
+    DISCRETE = "discrete"
+    UNUSED = "unused"
+
+
+class Origin(NamedTuple):
+    """Input column of an attribute, with the part of its dates or its levels."""
+
+    column: str
+    part: str = ""
+    levels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Attributes:
+    """Names and roles of the attributes of a table."""
+
+    # In the order seen in training. A column of dates stands here as several.
+    names: tuple[str, ...]
+    named: bool  # whether the names came with the data (a DataFrame) or were made up
+    roles: tuple[Role, ...]
+    # dates, zones, levels: see `Dates`, `Zones` and `Levels`.
+    dates: Dates = ()
+    zones: Zones = ()
+    levels: Levels = ()
+
+    def of_role(self, *wanted: Role) -> tuple[int, ...]:
+        """Positions of the attributes of given roles, grouped by role in that order."""
+        return tuple(
+            i for role in wanted for i, own in enumerate(self.roles) if own is role
+        )
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """Names of the input columns; the attributes of a date are one column."""
+        owner = {part: name for name, parts in self.dates for part in parts}
+        return tuple(dict.fromkeys(owner.get(name, name) for name in self.names))
+
+    def index_of(self, attribute: Any) -> int:
+        """Position of an attribute that is given by its position or name."""
+        if isinstance(attribute, str) and attribute in self.names:
+            return self.names.index(attribute)
+        if is_integer(attribute) and 0 <= attribute < len(self.names):
+            return int(attribute)
+        raise ValueError(
+            f"There is no column {attribute!r}. The columns are {listed(self.names)}."
+        )
+
+    def origin(self, position: int) -> Origin:
+        """Find the input column of an attribute."""
+        name = self.names[position]
+        for column, parts in self.dates:
+            if name in parts:
+                return Origin(column, part=name[len(column) + 2 : -1])
+        return Origin(name, levels=dict(self.levels).get(position, ()))
+
+    def by_input(self, values: np.ndarray) -> np.ndarray:
+        """Sum values per attribute over the attributes of each input column."""
+        inputs = self.input_names
+        summed = np.zeros(len(inputs))
+        place = [inputs.index(self.origin(i).column) for i in range(len(self.names))]
+        np.add.at(summed, place, values)
+        return summed
+
+    def matching(self, columns: ReadTable) -> list[np.ndarray]:
+        """Reorder columns as in ``names``, and convert dates and levels."""
+        inputs = self.input_names
+        if isinstance(columns, list) or not self.named:
+            given = list(columns if isinstance(columns, list) else columns.values())
+            if len(given) not in (len(inputs), len(self.names)):
+                raise ValueError(
+                    f"X has {len(given)} features, but the tree was fitted with "
+                    f"{len(inputs)} features: {listed(inputs)}."
+                )
+            order = inputs if len(given) == len(inputs) else self.names
+            columns = dict(zip(order, given, strict=True))
+        for name, parts in self.dates:
+            if name in columns and parts[0] not in columns:
+                zone = dict(self.zones).get(name)
+                dates = dates_again(name, columns[name], zone)
+                columns = columns | calendar(name, dates)
+                del columns[name]
+        self._refuse_other_names(columns)
+        found = [columns[name] for name in self.names]
+        for i, levels in self.levels:
+            found[i] = places_in_order(self.names[i], found[i], levels)
+        for name, column in zip(self.names, found, strict=True):
+            if column.dtype.kind == "M":
+                raise ValueError(
+                    f"Column {name!r} holds dates, and held none in training. Give it "
+                    "as it was then."
+                )
+        return found
+
+    def _refuse_other_names(self, columns: dict[str, np.ndarray]) -> None:
+        lacking = dict.fromkeys(
+            self.origin(i).column
+            for i, name in enumerate(self.names)
+            if name not in columns
+        )
+        extra = [name for name in columns if name not in self.names]
+        lacks = [f"lacks {listed(lacking)}"] if lacking else []
+        has = [f"has the unknown {listed(extra)}"] if extra else []
+        if lacks or has:
+            raise ValueError(
+                f"X {' and '.join(lacks + has)}. The feature names should match those "
+                f"of the fit: {listed(self.input_names)}."
+            )
+
+    def place_written(self, position: int, place: int) -> tuple[str, str] | None:
+        """Write a rank as level, a day as date or weekday; None for other numbers."""
+        column, part, levels = self.origin(position)
+        if levels:
+            return column, levels[min(max(place, 0), len(levels) - 1)]
+        if part == WEEKDAY:
+            return self.names[position], WEEKDAYS[min(max(place, 1), 7) - 1]
+        return (column, str(np.datetime64(place, "D"))) if part == DAYS else None
+
+    def as_written(self, columns: Sequence[np.ndarray]) -> np.ndarray:
+        """Convert numbers of attributes back to categories and dates."""
+        values = np.empty((len(columns[0]), len(columns)), object)
+        for position, column in enumerate(columns):
+            plain = np.asarray(column).tolist()
+            if self.place_written(position, 0) is not None:
+                written = (
+                    None if place != place else self.place_written(position, int(place))
+                    for place in plain
+                )
+                plain = [pair and pair[1] for pair in written]
+            values[:, position] = plain
+        return values
+
+
+def places_in_order(
+    name: str, column: np.ndarray, levels: tuple[str, ...]
+) -> np.ndarray:
+    """Encode ordered categories as ranks from 0, float64; NaN where missing.
+
+    Places stay. A category that training never saw has none, with a warning.
+    """
+    if column.dtype.kind in "fiu":
+        return np.asarray(column, np.float64)
+    position = {level: float(place) for place, level in enumerate(levels)}
+    values = column.tolist()
+    unseen = {v for v in values if not is_missing(v) and v not in position}
+    if unseen:
+        warn(
+            f"Column {name!r} holds categories that training never saw: "
+            f"{listed(sorted(map(str, unseen)))}. They have no place in the order and "
+            "count as missing.",
+            UnseenCategoryWarning,
+        )
+    return np.array([position.get(value, np.nan) for value in values], np.float64)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -78,15 +252,13 @@ class TableSchema(Attributes):
         """Input column and label of every encoded column: its name, or what is told."""
         first = self.n_regressors - self.n_indicators
         numbers = [(column, self.names[column]) for column in self.continuous]
-        categories = [
-            (
-                self.discrete[attribute],
-                f"[{self.names[self.discrete[attribute]]} "
-                + ("is missing]" if value is None else f"= {_in_short(value)}]"),
-            )
-            for attribute, code in self.indicators
-            for value in [self.categories[attribute][code]]
-        ]
+        categories = []
+        for attribute, code in self.indicators:
+            column, value = self.discrete[attribute], self.categories[attribute][code]
+            if isinstance(value, float) and value.is_integer():
+                value = int(value)
+            told = "is missing" if value is None else f"= {value}"
+            categories.append((column, f"[{self.names[column]} {told}]"))
         modelled, split = (
             [(column, f"[{self.names[column]} is missing]") for column in columns]
             for columns in (self.missing_modelled, self.missing_split)
@@ -191,9 +363,9 @@ class TableSchema(Attributes):
 
     def scale_targets(self, y: np.ndarray) -> np.ndarray:
         """Standardise targets, shape (n_rows, n_outputs), float64."""
-        center, scale = self._target_columns
+        centers, scales = np.array([self.target_centers, self.target_scales])[..., None]
         # Along the rows: loops over a few outputs each would take ten times as long.
-        return ((y.T - center) / scale).T
+        return ((y.T - centers) / scales).T
 
     def restore_targets(self, value: np.ndarray) -> np.ndarray:
         """Convert standardised targets to original units; one output loses its axis."""
@@ -202,21 +374,9 @@ class TableSchema(Attributes):
 
     def restore_outputs(self, value: np.ndarray) -> np.ndarray:
         """Convert like `restore_targets`, to the shape (n_rows, n_outputs) always."""
-        center, scale = self._target_columns
-        return (np.asarray(value, np.float64).T * scale + center).T
-
-    @property
-    def _target_columns(self) -> tuple[np.ndarray, np.ndarray]:
-        """Centers and scales of the targets, shape (n_outputs, 1) each."""
-        center, scale = np.array(self.target_centers), np.array(self.target_scales)
-        return center[:, None], scale[:, None]
+        centers, scales = np.array([self.target_centers, self.target_scales])[..., None]
+        return (np.asarray(value, np.float64).T * scales + centers).T
 
     def restore_target(self, value: Any) -> np.ndarray:
         """Convert standardised values of a single target back to its units, float64."""
         return np.asarray(value, np.float64) * self.target_scale + self.target_center
-
-
-def _in_short(category: Any) -> Any:
-    """A category in words: a whole number, which is a float here, without its zero."""
-    whole = isinstance(category, float) and category.is_integer()
-    return int(category) if whole else category

@@ -1,14 +1,14 @@
 """Numeric rows on one or several devices, which stay there.
 
 Each device looks at blocks of its own rows: programs take a block, and nothing but its
-sums goes to the host. The sample goes there once.
+sums, and a sample once, goes to the host.
 """
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -38,8 +38,6 @@ _SMALLEST_BLOCK = 1024
 # What float32 may take from a column, in deviations.
 _ROUNDING = 1e-6
 
-_Result = TypeVar("_Result")
-
 
 @dataclass(frozen=True, eq=False)
 class RowShards:
@@ -58,6 +56,7 @@ class RowShards:
     x: jax.Array
     n_rows: int
     center: np.ndarray
+    ndim: ClassVar[int] = 2
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -65,13 +64,7 @@ class RowShards:
         return self.n_rows, self.x.shape[1]
 
     @property
-    def ndim(self) -> int:
-        """Number of dimensions, as `numpy.ndarray.ndim`."""
-        return 2
-
-    @property
     def dtype(self) -> Any:
-        """Type of the stored numbers, as `numpy.ndarray.dtype`."""
         return self.x.dtype
 
     def __len__(self) -> int:
@@ -110,15 +103,15 @@ class RowShards:
 
     def over_blocks(
         self,
-        function: Callable[[jax.Array, slice], _Result],
+        function: Callable[[jax.Array, slice], Any],
         row_bytes: int,
         usual: int = ROW_BLOCK,
-    ) -> Iterator[_Result]:
+    ) -> Iterator[Any]:
         """Apply a function to blocks of rows, each on its device, and to their places.
 
-        All blocks have one size: the last ones of a shard are filled up with copies of
-        its last row. ``row_bytes`` that a step takes for each row, and the ``usual``
-        number of rows on processors, set it. Results come in the order of the rows.
+        All blocks have one size, set by the ``row_bytes`` that a step takes for each
+        row and the ``usual`` number of rows on processors: the last ones of a shard are
+        filled up with copies of its last row.
         """
         size = bucket(len(self.parts[0][1]), smallest=_SMALLEST_BLOCK)
         size = min(size, rows_at_once(row_bytes, usual))
@@ -129,10 +122,10 @@ class RowShards:
             if first + start < self.n_rows
         ]
 
-        def of_block(number: slice) -> _Result:
+        def of_block(number: slice) -> Any:
             part, start, rows = places[number.start]
-            block = rows_from(part, start, size=size)
-            return function(block, slice(rows.start, min(rows.start + size, rows.stop)))
+            end = min(rows.start + size, rows.stop)
+            return function(rows_from(part, start, size=size), slice(rows.start, end))
 
         return in_blocks(of_block, len(places), 1)
 
@@ -147,10 +140,9 @@ class RowShards:
             with in_64_bits():
                 found = _column_sums(block, padded(weight[rows], len(block)))
             mass, mean, squares, low, high = map(np.asarray, found)
+            ends = center + low, center + high
             mass, nothing = np.full(len(mean), mass), np.zeros(len(mean))
-            return ColumnSums(
-                mass, center + mean, squares, center + low, center + high, nothing
-            )
+            return ColumnSums(mass, center + mean, squares, *ends, nothing)
 
         blocks = list(self.over_blocks(of_block, 24 * self.shape[1]))
         good = all(np.isfinite(np.stack(block)).all() for block in blocks)
@@ -159,7 +151,7 @@ class RowShards:
     def rows_below(
         self, categories: Any, targets: np.ndarray, limit: np.uint32, seed: int
     ) -> np.ndarray:
-        """Find the rows whose sampling hash is below a limit; see `ReadColumns`."""
+        """See `secret_jax.data.encoding.ReadColumns`."""
         targets = targets.astype(np.float32)
         factors = sampling_factors(self.shape[1] + targets.shape[1], seed)
         center = self.center.astype(np.float32)
@@ -174,15 +166,12 @@ class RowShards:
         return np.concatenate(list(self.over_blocks(of_block, 12 * len(factors))))
 
     def blocks(
-        self,
-        schema: TableSchema,
-        function: Callable[[Table, slice], _Result],
-        size: int,
-    ) -> Iterator[_Result]:
+        self, schema: TableSchema, function: Callable[[Table, slice], Any], size: int
+    ) -> Iterator[Any]:
         """Apply a function to encoded blocks; accelerators take larger ones."""
         scaling = scaling_of(schema, self)
 
-        def of_block(block: jax.Array, rows: slice) -> _Result:
+        def of_block(block: jax.Array, rows: slice) -> Any:
             x = encoded_block(schema.in_order(block), scaling)
             return function(Table(x, np.zeros((len(block), 0), np.int32)), rows)
 
@@ -230,10 +219,9 @@ def shard_rows(X: Any, mesh: Mesh | None = None) -> RowShards:
     Parameters
     ----------
     X : array-like of shape (n_rows, n_columns)
-        Numbers. A ``jax.Array`` that is sharded along its rows stays where it is.
-        Others lie there as float32. Of a column that is far from zero for its spread
-        (a time in seconds, say) what lies there is the distance from its mean, so that
-        it keeps the digits in which its rows differ.
+        Numbers, as float32. A ``jax.Array`` that is sharded along its rows stays where
+        it is. Of a column that is far from zero for its spread (a time in seconds, say)
+        the distance from its mean is kept, with the digits in which its rows differ.
     mesh : jax.sharding.Mesh, optional
         Mesh with one axis; by default all devices of the platform that JAX prefers.
         The rows need not be a multiple of its devices: the last shard is padded.
@@ -258,9 +246,9 @@ def shard_rows(X: Any, mesh: Mesh | None = None) -> RowShards:
     >>> model.predict(shards).shape
     (500,)
     """
-    if mesh is None and is_sharded(X):
-        return as_they_lie(X)
     if mesh is None:
+        if is_sharded(X):
+            return as_they_lie(X)
         mesh = Mesh(np.array(jax.local_devices()), ("rows",))
     if len(mesh.axis_names) != 1:
         raise ValueError(
@@ -274,12 +262,12 @@ def shard_rows(X: Any, mesh: Mesh | None = None) -> RowShards:
             "numbers of shape (n_rows, n_columns)."
         )
     array, center = _narrowed(array)
-    n_rows, n_shards = len(array), mesh.size
-    n_padded = -(-max(n_rows, 1) // n_shards) * n_shards
+    n_rows = len(array)
+    n_padded = -(-max(n_rows, 1) // mesh.size) * mesh.size
     # A copy of the last row: padding is no value of its own.
-    padded = np.pad(array, [(0, n_padded - n_rows), (0, 0)], mode="edge")
+    array = np.pad(array, [(0, n_padded - n_rows), (0, 0)], mode="edge")
     sharding = NamedSharding(mesh, PartitionSpec(mesh.axis_names[0]))
-    return RowShards(jax.device_put(padded, sharding), n_rows, center)
+    return RowShards(jax.device_put(array, sharding), n_rows, center)
 
 
 def _narrowed(array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -300,9 +288,7 @@ def _narrowed(array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def is_sharded(X: Any) -> bool:
     """Whether rows lie in shards on several devices."""
-    if isinstance(X, RowShards):
-        return True
-    return (
+    return isinstance(X, RowShards) or (
         isinstance(X, jax.Array)
         and X.ndim == 2
         and len(X.sharding.device_set) > 1

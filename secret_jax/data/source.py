@@ -6,14 +6,19 @@ tree does it on a sample; so rows may lie in memory, on devices or in files.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from secret_jax.data.encoding import ReadColumns, Unencoded
-from secret_jax.data.repeats import LEAST_DIFFERENT, Repeats, repeats_of
 from secret_jax.data.rows import Rows, Table, every_copy, merged
-from secret_jax.data.sampling import ROW_ORDER, sampling_limit
+from secret_jax.data.sampling import (
+    LEAST_DIFFERENT,
+    ROW_ORDER,
+    Repeats,
+    repeats_of,
+    sampling_limit,
+)
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.shards import RowShards
 from secret_jax.data.validation import rounded_weight
@@ -22,8 +27,6 @@ from secret_jax.runtime.shapes import padded
 # A sample with a smaller share of the rows that were wanted comes of a table that
 # repeats many: all rows are looked at first then.
 _LEAST_FOUND = 0.5
-
-_Result = TypeVar("_Result")
 
 
 @runtime_checkable
@@ -44,9 +47,7 @@ class RowSource(Protocol):
         """
         ...
 
-    def blocks(
-        self, function: Callable[[Rows], _Result], size: int
-    ) -> Iterator[_Result]:
+    def blocks(self, function: Callable[[Rows], Any], size: int) -> Iterator[Any]:
         """Apply a function to blocks that cover all rows, in their order.
 
         Blocks are processed in parallel. Rows of weight zero are no rows.
@@ -78,27 +79,25 @@ class TableSource:
     def total_weight(self) -> float:
         return float(self.weight.sum())
 
-    def blocks(
-        self, function: Callable[[Rows], _Result], size: int
-    ) -> Iterator[_Result]:
+    def blocks(self, function: Callable[[Rows], Any], size: int) -> Iterator[Any]:
         """See `RowSource`; rows of weight zero, at the end of a block, are its fill."""
 
-        def of_block(table: Table, part: slice) -> _Result:
-            targets = self.schema.scale_targets(self.targets[part])
-            known = (
-                padded(each, len(table.x)) for each in (targets, self.weight[part])
+        def of_block(table: Table, part: slice) -> Any:
+            known = self.schema.scale_targets(self.targets[part]), self.weight[part]
+            return function(
+                Rows(table, *(padded(each, len(table.x)) for each in known))
             )
-            return function(Rows(table, *known))
 
         return self.columns.blocks(self.schema, of_block, size)
 
     def on_host(self, index: np.ndarray | None) -> "TableSource":
         """Rows (sorted indices, or all) in the memory of the host, not encoded."""
+        columns = self.columns.take(index)
         if index is None:
-            return replace(self, columns=self.columns.take(None))
+            return replace(self, columns=columns)
         return replace(
             self,
-            columns=self.columns.take(index),
+            columns=columns,
             targets=self.targets[index],
             weight=self.weight[index],
             group=None if self.group is None else self.group[index],
@@ -132,15 +131,14 @@ class TableSource:
         if index is not None and len(index) >= _LEAST_FOUND * n_wanted:
             single = merged(self.take(index), seed)
             if single.rows.n_rows >= LEAST_DIFFERENT * len(index):
-                return single.interleaved(n_wanted).take(
-                    slice(max(n_wanted, len(index)))
-                )
+                most = slice(max(n_wanted, len(index)))
+                return single.interleaved(n_wanted).take(most)
         return self.take(None).sample(n_wanted, seed)
 
     def observed(self, n_wanted: int) -> "TableSource":
         """Leave out copies of rows, of whose weight one has all.
 
-        See `secret_jax.data.repeats`. Of many rows those decide that a sample of
+        See `secret_jax.data.sampling`. Of many rows those decide that a sample of
         ``n_wanted`` holds, with all of their copies; few copies in it stay.
         """
         index = self.below(n_wanted, ROW_ORDER)
@@ -168,9 +166,8 @@ class TableSource:
 
     def scaled(self, factor: float) -> "TableSource":
         """Multiply the weights."""
-        if factor == 1.0:
-            return self
-        return replace(self, weight=rounded_weight(factor * self.weight))
+        weight = self.weight if factor == 1.0 else rounded_weight(factor * self.weight)
+        return replace(self, weight=weight)
 
 
 def every_row(source: RowSource, seed: int) -> Rows:

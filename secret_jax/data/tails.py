@@ -2,18 +2,15 @@
 
 A few lots of a square mile would else decide the slope of all, and be far off
 themselves. But where the target is a line in the columns as they are, it is none in
-flat ones: then they stay. Splits are as before: no threshold lies beyond the rows that
-it parts.
+flat ones: then they stay. No threshold of a split lies beyond the rows that it parts.
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from jaxtyping import Float
 
-from secret_jax.data.attributes import Role
-from secret_jax.data.schema import TableSchema
+from secret_jax.data.schema import Role, TableSchema
 from secret_jax.runtime.parallel import side_by_side
 
 # Share of the rows outside of a column's range, on either side; a tail is far if it
@@ -38,8 +35,7 @@ def with_flat_tails(
 
     ``columns`` are the continuous attributes, NaN where missing, and ``targets``
     (n_rows, n_outputs) in their own units, of all rows or of a sample; None if models
-    are no lines in them. ``tail_share`` is the share of the weight beyond each bound
-    (0: no bounds).
+    are no lines in them. ``tail_share``: of the weight beyond each bound; 0: none.
     """
     if not tail_share:
         return schema
@@ -58,9 +54,8 @@ def with_flat_tails(
             return
         flat = np.clip(values, *bounds)
         center[position] = np.average(flat, weights=mass)
-        scale[position] = (
-            np.average((flat - center[position]) ** 2, weights=mass) ** 0.5
-        )
+        square = np.average((flat - center[position]) ** 2, weights=mass)
+        scale[position] = square**0.5
         found[column] = bounds
 
     roles = [schema.roles[column] for column in schema.continuous]
@@ -90,26 +85,13 @@ def _regressors(schema: TableSchema, columns: Sequence[np.ndarray]) -> np.ndarra
 
 
 def left_out_residuals(
-    x: Float[np.ndarray, "n_rows n_columns"],
-    outputs: Float[np.ndarray, "n_rows n_outputs"],
-    weight: Float[np.ndarray, " n_rows"],
-    penalty: float,
-) -> Float[np.ndarray, "n_rows n_outputs"]:
+    x: np.ndarray, outputs: np.ndarray, weight: np.ndarray, penalty: float
+) -> np.ndarray:
     """Residuals of ridge regression on x, every row predicted without itself.
 
     A row is one observation, however heavy (Allen 1974, "The relationship between
     variable selection and data augmentation and a method for prediction").
     ``penalty``: of all coefficients, per unit of weight.
-
-    Examples
-    --------
-    A mean of two values, each told by the other:
-
-    >>> residuals = left_out_residuals(
-    ...     np.ones((2, 1)), np.array([[1.0], [3.0]]), np.ones(2), penalty=0.0
-    ... )
-    >>> residuals.round(6).tolist()
-    [[-2.0], [2.0]]
     """
     hat = np.sqrt(weight)[:, None] * x
     gram = hat.T @ hat + penalty * weight.sum() * np.eye(x.shape[1])

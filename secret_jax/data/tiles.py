@@ -5,23 +5,26 @@ has as many as its rows need, one after the other. The axis of tiles is the firs
 every array of rows, and that within a tile the last one. A place in a tile that no row
 takes is padding: its weight is zero, and so is all else that is known of it.
 
+`secret_jax.data.ragged` says what the verbs do: here values of rows have the shape
+(n_tiles, ..., tile) where those there have (..., n_rows).
+
 Shapes are those of a table, never of a level, so one program serves every level. No sum
 scatters: sums of tiles become sums of nodes by a product with the matrix of which tile
-is whose, whose order is fixed. `secret_jax.data.ragged` has the same verbs for
-processors.
+is whose, whose order is fixed.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.lax import Precision
-from jaxtyping import Array, Float, Int, Shaped
+from jaxtyping import Array, Int, Shaped
+
+from secret_jax.runtime.linalg import matmul
 
 # Stands for what is no number, or beyond it, where tiles are added up.
 _HUGE = 1e30
@@ -32,7 +35,7 @@ _MOST_MEMBERS = 1 << 26
 @functools.partial(
     jax.tree_util.register_dataclass,
     data_fields=["length", "first", "node", "filled"],
-    meta_fields=["tile"],
+    meta_fields=["tile", "triton"],
 )
 @dataclass(frozen=True, eq=False)
 class TiledRows:
@@ -53,6 +56,8 @@ class TiledRows:
         Number of rows in each tile, which come before the padding.
     tile : int
         Number of places in a tile.
+    triton : bool
+        Whether sums may be kernels of Triton, which only some accelerators run.
     """
 
     length: Int[Array, " n_nodes"]
@@ -60,6 +65,7 @@ class TiledRows:
     node: Int[Array, " n_tiles"] | None
     filled: Int[Array, " n_tiles"]
     tile: int
+    triton: bool = False
 
     xp = jnp
 
@@ -95,28 +101,21 @@ class TiledRows:
         """Which places hold rows."""
         return jnp.arange(self.tile) < self.filled[:, None]
 
-    def filling(self, values: Shaped[Array, "n_tiles ... tile"]) -> Array:
+    def filling(self, values: Array) -> Array:
         """`inside`, of a shape that goes with values of rows."""
-        n_between = values.ndim - 2
-        return self.inside.reshape(len(values), *(1,) * n_between, self.tile)
+        return self.inside.reshape(len(values), *(1,) * (values.ndim - 2), self.tile)
 
-    def spread(
-        self, values: Shaped[Array, "n_nodes ..."]
-    ) -> Shaped[Array, "n_tiles ... 1"]:
-        """What each tile's node has; it broadcasts to what each row's node has."""
+    def spread(self, values: Array) -> Array:
+        """What each tile's node has (n_tiles, ..., 1): it broadcasts to its rows."""
         return self._of_tiles(values)[..., None]
 
-    def sums(
-        self, values: Shaped[Array, "n_tiles ... tile"]
-    ) -> Shaped[Array, "n_nodes ..."]:
+    def sums(self, values: Array) -> Array:
         """Sums over the rows of each node."""
         zero = jnp.zeros((), values.dtype)
         kept = jnp.where(self.filling(values), values, zero)
-        return self._of_nodes(jnp.sum(kept, axis=-1))
+        return self.of_nodes(jnp.sum(kept, axis=-1))
 
-    def least(
-        self, values: Shaped[Array, "n_tiles ... tile"]
-    ) -> Shaped[Array, "n_nodes ..."]:
+    def least(self, values: Array) -> Array:
         """Smallest value among the rows of each node; infinite where there is none."""
         found = jnp.where(self.filling(values), values, jnp.inf).min(axis=-1)
         if self.node is None:
@@ -125,62 +124,34 @@ class TiledRows:
         own = own.reshape(*own.shape, *(1,) * (found.ndim - 1))
         return jnp.where(own, found, jnp.inf).min(axis=1)
 
-    def products(
-        self,
-        left: Float[Array, "n_tiles ... m tile"],
-        right: Float[Array, "n_tiles ... n tile"],
-    ) -> Float[Array, "n_nodes ... m n"]:
+    def products(self, left: Array, right: Array) -> Array:
         """Sums of products of two lists of numbers of the rows."""
-        return self._of_nodes(_product(left, jnp.swapaxes(right, -1, -2)))
+        return self.of_nodes(matmul(left, jnp.swapaxes(right, -1, -2)))
 
-    def transformed(
-        self,
-        matrices: Float[Array, "n_nodes m n"],
-        values: Float[Array, "n_tiles n tile"],
-    ) -> Float[Array, "n_tiles m tile"]:
+    def transformed(self, matrices: Array, values: Array) -> Array:
         """Each row by the matrix of its node."""
-        return _product(self._of_tiles(matrices), values)
+        return matmul(self._of_tiles(matrices), values)
 
-    def sums_by_code(
-        self,
-        code: Int[Array, "n_tiles n_attributes tile"],
-        n_codes: int,
-        values: Float[Array, "n_tiles m tile"],
-    ) -> Float[Array, "n_nodes n_attributes m n_codes"]:
+    def sums_by_code(self, code: Array, n_codes: int, values: Array) -> Array:
         """Sums over the rows of each node with each code of each attribute."""
         codes = jnp.arange(n_codes, dtype=code.dtype)[:, None]
         return self._sums_where(code[:, :, None, :] == codes, values)
 
     def moments_below(
-        self,
-        values: Float[Array, "n_tiles d tile"],
-        cuts: Float[Array, "n_nodes d n_cuts"],
-        of: Float[Array, "n_tiles m tile"],
-        weight: Float[Array, "n_tiles tile"],
-    ) -> tuple[Float[Array, "n_nodes d m n_cuts"], Float[Array, "n_nodes d 2 n_cuts"]]:
-        """Sums over the rows whose value is at most a cut.
-
-        Of ``of``, and of the values and their squares, weighted.
-        """
+        self, values: Array, cuts: Array, of: Array, weight: Array
+    ) -> tuple[Array, Array]:
+        """Sums over the rows whose value is at most a cut."""
         below = values[:, :, None, :] <= self.spread(cuts)
         known = jnp.where(jnp.isfinite(values), values, 0)
         powers = (weight[:, None] * known, weight[:, None] * known**2)
         own = [jnp.sum(jnp.where(below, a[:, :, None], 0), axis=-1) for a in powers]
-        return self._sums_where(below, of), self._of_nodes(jnp.stack(own, axis=2))
+        return self._sums_where(below, of), self.of_nodes(jnp.stack(own, axis=2))
 
-    def chosen(
-        self,
-        index: Int[Array, "n_nodes k"],
-        values: Shaped[Array, "n_tiles n tile"],
-    ) -> Shaped[Array, "n_tiles k tile"]:
+    def chosen(self, index: Array, values: Array) -> Array:
         """Of each row the values that its node chooses."""
         return values[jnp.arange(len(values))[:, None], self._of_tiles(index)]
 
-    def looked_up(
-        self,
-        table: Shaped[Array, "n_nodes k n_codes"],
-        code: Int[Array, "n_tiles k tile"],
-    ) -> Shaped[Array, "n_tiles k tile"]:
+    def looked_up(self, table: Array, code: Array) -> Array:
         """What the tables of each row's node have at its codes."""
         node = jnp.arange(self.n_nodes) if self.node is None else self.node
         return table[node[:, None, None], jnp.arange(code.shape[1])[:, None], code]
@@ -190,9 +161,7 @@ class TiledRows:
         """Most rows that a node may have."""
         return len(self.filled) * self.tile if self.node is not None else self.tile
 
-    def head(
-        self, values: Shaped[Array, "n_tiles ... tile"], n: int
-    ) -> Shaped[Array, "n_nodes ... n"]:
+    def head(self, values: Array, n: int) -> Array:
         """The first rows of each node, which are a random sample; zero beyond them."""
         n_each = -(-n // self.tile)
         place = self.first[:, None] + jnp.arange(n_each, dtype=jnp.int32)
@@ -211,31 +180,21 @@ class TiledRows:
         row_arrays: Sequence[Array],
         going: Array | None = None,
     ) -> tuple[Array, ...]:
-        """Sums that a function makes of the rows, of all tiles at once.
+        """Sums, or arrays, that a function makes of all tiles at once.
 
-        See `secret_jax.data.ragged.RaggedRows.total`; ``going`` saves nothing here.
+        See `secret_jax.data.ragged.RaggedRows.total`; of nodes that are not ``going``
+        kernels of Triton read nothing.
         """
-        return function(self, node_values, row_arrays)
+        rows = self
+        if self.triton and going is not None:
+            filled = jnp.where(self._of_tiles(going), self.filled, 0)
+            rows = replace(self, filled=filled)
+        return function(rows, node_values, row_arrays)
 
-    def each(
-        self,
-        function: Callable[[Any, Any, Any], tuple[Array, ...]],
-        node_values: Sequence[Array],
-        row_arrays: Sequence[Array],
-    ) -> tuple[Array, ...]:
-        """Arrays of rows that a function makes of the rows."""
-        return function(self, node_values, row_arrays)
+    each = total
 
-    def at_share(
-        self,
-        values: Shaped[Array, "n_tiles ... tile"],
-        weight: Float[Array, "n_tiles tile"],
-        share: Float[Array, "n_nodes k"],
-    ) -> Shaped[Array, "n_nodes ... k"]:
-        """The rows at some shares of the weight, as it adds up row by row.
-
-        See `secret_jax.data.ragged.RaggedRows.at_share`.
-        """
+    def at_share(self, values: Array, weight: Array, share: Array) -> Array:
+        """The rows at some shares of the weight, as it adds up row by row."""
         of_tile = jnp.sum(weight, axis=-1)
         below, most = jnp.cumsum(of_tile), len(of_tile) - 1
         first = jnp.minimum(self.first, most)[:, None]
@@ -256,7 +215,7 @@ class TiledRows:
         """What each tile's node has."""
         return values if self.node is None else values[self.node]
 
-    def _of_nodes(self, sums: Array) -> Array:
+    def of_nodes(self, sums: Array) -> Array:
         """Sums over the tiles of each node."""
         if self.node is None:
             return sums
@@ -275,16 +234,21 @@ class TiledRows:
         n_tiles, a, b, tile = chosen.shape
         m = values.shape[1]
         mask = chosen.reshape(n_tiles, a * b, tile).astype(jnp.bfloat16)
-        parts = jnp.concatenate(_in_three(values), axis=1)
-        # As exact as in float32, on units that multiply numbers of two bytes.
+        # Numbers of two bytes whose sum is a float32, to its last digit: as exact, on
+        # units that multiply such numbers.
+        parts = []
+        for _ in range(3):
+            part = jax.lax.reduce_precision(values, exponent_bits=8, mantissa_bits=7)
+            parts.append(part.astype(jnp.bfloat16))
+            values = values - part
         found = jnp.matmul(
             mask,
-            jnp.swapaxes(parts, -1, -2),
-            precision=Precision.DEFAULT,
+            jnp.swapaxes(jnp.concatenate(parts, axis=1), -1, -2),
+            precision=jax.lax.Precision.DEFAULT,
             preferred_element_type=jnp.float32,
         ).reshape(n_tiles, a, b, 3, m)
         found = found[..., 2, :] + found[..., 1, :] + found[..., 0, :]
-        return jnp.swapaxes(self._of_nodes(found), -1, -2)
+        return jnp.swapaxes(self.of_nodes(found), -1, -2)
 
 
 def _of_members(node: Array, n_nodes: int, values: Array) -> Array:
@@ -300,24 +264,10 @@ def _of_members(node: Array, n_nodes: int, values: Array) -> Array:
 
     def of_part(node: Array, values: Array) -> Array:
         own = node == jnp.arange(n_nodes)[:, None]
-        return _product(own.astype(values.dtype), values)
+        return matmul(own.astype(values.dtype), values)
 
     if n_parts == 1:
         return of_part(node[0], values[0])
     total = jnp.zeros((n_nodes, values.shape[-1]), values.dtype)
     add = lambda total, part: (total + of_part(*part), None)  # noqa: E731
     return jax.lax.scan(add, total, (node, values))[0]
-
-
-def _product(left: Array, right: Array) -> Array:
-    return jnp.matmul(left, right, precision=Precision.HIGHEST)
-
-
-def _in_three(values: Array) -> list[Array]:
-    """Numbers of two bytes whose sum is a float32, to its last digit."""
-    parts = []
-    for _ in range(3):
-        part = jax.lax.reduce_precision(values, exponent_bits=8, mantissa_bits=7)
-        parts.append(part.astype(jnp.bfloat16))
-        values = values - part
-    return parts

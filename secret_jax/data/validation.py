@@ -1,8 +1,8 @@
-"""Validation of user input, as scikit-learn's users expect it."""
+"""What users give: its types, and its validation as scikit-learn's users expect it."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import jax
 import numpy as np
@@ -15,41 +15,54 @@ from sklearn.utils.validation import (
 )
 
 from secret_jax.data.columns import (
-    NO_TABLE,
     as_array,
     as_frame,
+    is_index,
     read_target,
     refuse_complex,
-    without_index,
 )
 from secret_jax.data.device import check_array, is_resident
 from secret_jax.data.labels import refuse_none
 from secret_jax.data.shards import RowShards, is_sharded
+
+TableLike: TypeAlias = Any
+"""Rows of a table: a NumPy array, a DataFrame of pandas or polars, an Arrow table, an
+array of JAX, `secret_jax.data.shards.RowShards`, or nested lists."""
+
+ArrayLike: TypeAlias = Any
+"""Values for rows, one each, or a column for each output: an array, a Series, a
+DataFrame, or a list."""
 
 # Bits of a weight: enough for the moments of columns, and far from the last ones.
 _WEIGHT_BITS = 36
 _NOTED = "n_features_in_", "feature_names_in_"
 
 
-def validated(model: BaseEstimator, X: Any, *, reset: bool) -> Any:
-    """Validate features and note or check their names; DataFrames stay DataFrames."""
-    if is_resident(X) or is_sharded(X):
+def validated(
+    model: BaseEstimator, X: TableLike, *, reset: bool, stays: bool = False
+) -> Any:
+    """Validate features and note or check their names; DataFrames stay DataFrames.
+
+    ``stays``: X must be an array of JAX or shards, and is not moved.
+    """
+    if stays and not isinstance(X, jax.Array | RowShards):
+        raise ValueError(
+            f"output='device' needs rows that are an array of JAX, and X is of type "
+            f"{type(X).__name__}. Put them there (jax.device_put), or say "
+            "output='host'."
+        )
+    there, X = stays or is_resident(X) or is_sharded(X), cast(Any, X)
+    if there:
         check_array(X)
-        table: Any = X
-        validate_data(model, table, reset=reset, skip_check_array=True)
+        validate_data(model, X, reset=reset, skip_check_array=True)
         return X
-    X = without_index(X)
-    if as_frame(X) is None:
-        try:
-            refuse_complex(X, "X")
-            X = as_array(X) if isinstance(X, list | tuple) else X
-            return validate_data(
-                model, X, reset=reset, dtype=None, ensure_all_finite=False
-            )
-        except ValueError as error:
-            if "inhomogeneous" not in str(error):
-                raise
-            raise ValueError(NO_TABLE) from None
+    frame = as_frame(X)
+    if frame is None:
+        X = as_array(X) if isinstance(X, list | tuple) else X
+        refuse_complex(X, "X")
+        return validate_data(model, X, reset=reset, dtype=None, ensure_all_finite=False)
+    if index := [name for name in frame.columns if is_index(name)]:
+        X = frame.drop(index).to_native()
     if len(X) == 0 or len(X.columns) == 0:
         raise ValueError(
             f"Found array with {len(X)} sample(s) and {len(X.columns)} feature(s): X "
@@ -61,42 +74,22 @@ def validated(model: BaseEstimator, X: Any, *, reset: bool) -> Any:
     return X
 
 
-def validated_on_device(model: BaseEstimator, X: Any) -> Any:
-    """Check the features of an array of JAX or of shards without moving it."""
-    if not isinstance(X, jax.Array | RowShards):
-        raise ValueError(
-            f"output='device' needs rows that are an array of JAX, and X is of type "
-            f"{type(X).__name__}. Put them there (jax.device_put), or say "
-            "output='host'."
-        )
-    table = cast(Any, X)
-    check_array(table)
-    validate_data(model, table, reset=False, skip_check_array=True)
-    return table
-
-
 def validated_targets(y: Any, X: Any, caller: str = "SecretRegressor") -> np.ndarray:
     """Check targets and convert them to float64, shape (n_rows, n_outputs)."""
     refuse_none(y, caller)
     try:
-        array = np.asarray(y)
-        refuse_complex(array, "y")
-        several = array.ndim == 2 and array.shape[1] > 1
-        values = array if several else column_or_1d(y, warn=True)
+        values = np.asarray(y)
+        if values.ndim != 2 or values.shape[1] < 2:
+            values = column_or_1d(y, warn=True)
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"The target y must hold numbers, one column for each output: {error}"
         ) from None
     values = read_target(values)
-    values = values if several else values[:, None]
+    values = values[:, None] if values.ndim == 1 else values
     refuse_targets(values, names_of(y, values.shape[1]))
     check_consistent_length(X, values)
     return values
-
-
-def validated_weight(sample_weight: Any, X: Any) -> np.ndarray:
-    """Check sample weights and scale them with `scaled_weight`."""
-    return scaled_weight(checked_weight(sample_weight, X))
 
 
 def checked_weight(sample_weight: Any, X: Any) -> np.ndarray:
@@ -145,11 +138,6 @@ def scaled_weight(weight: np.ndarray) -> np.ndarray:
     """Scale weights to a mean of one over the rows that have any.
 
     In another unit they are the same to the last digit, but by a rare accident.
-
-    Examples
-    --------
-    >>> scaled_weight(np.array([30.0, 0.0, 10.0]))
-    array([1.5, 0. , 0.5])
     """
     weight = weight / weight.max()  # the sum cannot overflow
     return rounded_weight(weight / (weight.sum() / np.count_nonzero(weight)))
@@ -192,12 +180,6 @@ def names_of(y: Any, n_outputs: int) -> tuple[str, ...]:
     if named and len(set(names)) == n_outputs:
         return tuple(names)
     return tuple(f"y{i}" for i in range(n_outputs)) if n_outputs > 1 else ("y",)
-
-
-def name_of(y: Any) -> str:
-    """Name of a target that is a Series or the column of a table, or nothing."""
-    name = next(iter(getattr(y, "columns", [getattr(y, "name", "")])), "")
-    return name if isinstance(name, str) else ""
 
 
 def fitted_names(model: BaseEstimator) -> dict[str, Any]:

@@ -10,23 +10,26 @@ from sklearn.utils import Bunch
 from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.data.encoding import Unencoded, unencoded
-from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.rows import Table
 from secret_jax.data.validation import (
+    ArrayLike,
+    TableLike,
     names_restored,
     validated,
 )
-from secret_jax.estimators.common import NestedParameters, TableEstimator, Targets
-from secret_jax.estimators.conformal import forget_calibration
-from secret_jax.estimators.planning import plan_of, seed_of
+from secret_jax.estimators.common import (
+    NestedParameters,
+    TableEstimator,
+    Targets,
+    forget_calibration,
+)
+from secret_jax.estimators.parameters import plan_of, seed_of
 from secret_jax.fit.alternatives import fit_tree
-from secret_jax.fit.pipeline import Fit, refine
+from secret_jax.fit.interface import PruningRule, RefinementWarning
+from secret_jax.fit.pipeline import Fit, refine, refitted
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import CheckedRows, scaled_rows
-from secret_jax.fit.prune.interface import PruningRule
 from secret_jax.fit.prune.path import of_size, training_path
-from secret_jax.fit.refine.interface import RefinementWarning
-from secret_jax.fit.refit import refitted
 from secret_jax.inspect.equations import check_node
 from secret_jax.inspect.mixin import InspectionMixin
 from secret_jax.runtime.values import is_integer
@@ -84,7 +87,6 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
         Returns
         -------
         self
-            Itself.
 
         Raises
         ------
@@ -96,14 +98,13 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
         Warns
         -----
         RefinementWarning
-            If ``refine="soft"`` did not pay, or there were no rows for gates to be
-            chosen on, and the hard tree was kept.
+            If ``refine="soft"`` did not pay, or no rows were left to choose gates on,
+            and the hard tree was kept.
 
         Notes
         -----
-        A fit that is interrupted (by Ctrl-C, say) leaves the estimator as it was; one
-        that is interrupted during the refinement leaves it fitted with the new hard
-        tree. The KeyboardInterrupt is passed on in both cases.
+        A fit that is interrupted (by Ctrl-C, say) leaves the estimator as it was, or,
+        during the refinement, fitted with the new hard tree.
         """
         plan = self._plan()
         with self._fitting(X) as progress:
@@ -127,7 +128,7 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
         for name in ("reading_", "distillation_"):
             vars(new).pop(name, None)
         new.tree_ = finished.tree
-        new.n_leaves_grown_ = finished.fitted.candidates[0].grown.n_leaves
+        new.n_leaves_grown_ = finished.fitted.candidates[0].trees[0].n_leaves
         new.n_refine_steps_ = 0
         self.__dict__ = vars(new) | learned
 
@@ -141,7 +142,6 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
         return self
 
     def _plan(self) -> Plan:
-        """Check the parameters and convert them to a plan."""
         return plan_of(self, seed_of(self.random_state))
 
     def _pruning_rows(self, eval_set: Any, known: Targets) -> CheckedRows | None:
@@ -156,7 +156,6 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
         return self._given_beside(eval_set, "prune on", known)
 
     def _outputs(self, X: TableLike) -> np.ndarray:
-        """Predict the outputs in the form that `_targets` gives them."""
         with self._computing(X, fall_back=True):
             return routing.predict(*self._tree_and_unencoded(X))
 
@@ -165,8 +164,9 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
     ) -> Bunch:
         """Compute the penalties per leaf at which weakest-link pruning cuts splits.
 
-        A tree is grown on all rows with the parameters of this estimator, but without
-        any pruning; the estimator stays as it is.
+        Of a tree that is grown on all rows with the parameters of this estimator, but
+        without any pruning (Breiman, Friedman, Olshen & Stone 1984, chapter 3); the
+        estimator stays as it is.
 
         Parameters
         ----------
@@ -177,17 +177,11 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
         Returns
         -------
         Bunch
-            ``ccp_alphas``, ndarray of shape (n_subtrees,), rising from 0, and
-            ``impurities``, of the same shape: the mean squared training error, in units
-            of the target squared and summed over the targets, of the subtree that
-            ``CostComplexity(alpha=alpha)`` keeps. Of very many rows (see
-            ``max_samples`` of the split finder) both are measured on the sample that
-            grows the tree, before all rows give its models.
-
-        References
-        ----------
-        L. Breiman, J. H. Friedman, R. A. Olshen and C. J. Stone. Classification and
-        Regression Trees. Wadsworth, 1984, chapter 3.
+            ``ccp_alphas`` (n_subtrees,), rising from 0, and ``impurities``, of the same
+            shape: the mean squared training error, in units of the target squared and
+            summed over the targets, of the subtree that ``CostComplexity(alpha=alpha)``
+            keeps. Of very many rows (see ``max_samples`` of the split finder) both are
+            of the sample that grows the tree.
 
         Examples
         --------
@@ -204,7 +198,7 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
         with self._fitting(X) as progress:
             given, _ = scaled_rows(model._given(X, y, sample_weight)[0])
             fitted = fit_tree(replace(plan, progress=progress), given, None).fitted
-        path, errors = training_path(fitted.candidates[0].grown, fitted.training)
+        path, errors = training_path(fitted.candidates[0].trees[0], fitted.training)
         return Bunch(ccp_alphas=path.alphas, impurities=errors)
 
     def smaller(
@@ -238,11 +232,6 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
         estimator
             A copy.
 
-        Raises
-        ------
-        ValueError
-            If ``n_leaves`` is no count of at least 1, or there is no such inner node.
-
         Examples
         --------
         >>> from secret_jax import SecretRegressor
@@ -252,8 +241,7 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
         >>> model.n_leaves_, model.smaller(3).n_leaves_, model.smaller(at=[0]).n_leaves_
         (6, 3, 1)
         """
-        check_is_fitted(self)
-        tree, nodes = self.tree_, list(at)
+        tree, nodes = self._fitted_tree, list(at)
         for node in nodes:
             check_node(tree, node)
             if tree.is_leaf[node]:
@@ -291,11 +279,6 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
         estimator
             A copy. A node that no row reaches predicts as the one above it.
 
-        Raises
-        ------
-        ValueError
-            If the rows do not fit those of the fit, or the tree has gates.
-
         Examples
         --------
         >>> from secret_jax import SecretRegressor
@@ -308,15 +291,15 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
         >>> bool(4 < (again.predict(X) - model.predict(X)).mean() < 6)
         True
         """
-        check_is_fitted(self)
-        if self.tree_.is_soft:
+        tree = self._fitted_tree
+        if tree.is_soft:
             raise ValueError(
                 "The tree has gates, which were trained together with its equations. "
                 "Take smaller(gates=False).refit(X, y)."
             )
-        known = self._fitted_targets(self.tree_.schema)
+        known = self._fitted_targets(tree.schema)
         rows, _ = scaled_rows(self._given(X, y, sample_weight, None, known)[0])
-        return self._with_tree(refitted(self._plan(), self.tree_, rows))
+        return self._with_tree(refitted(self._plan(), tree, rows))
 
     def _with_tree(self, tree: Tree) -> Self:
         """Copy the estimator with another tree."""
@@ -326,22 +309,24 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
         return changed
 
     @property
+    def _fitted_tree(self) -> Tree:
+        check_is_fitted(self)
+        return self.tree_
+
+    @property
     def n_leaves_(self) -> int:
         """Number of leaves."""
-        check_is_fitted(self)
-        return self.tree_.n_leaves
+        return self._fitted_tree.n_leaves
 
     @property
     def n_outputs_(self) -> int:
         """Number of targets."""
-        check_is_fitted(self)
-        return self.tree_.n_outputs
+        return self._fitted_tree.n_outputs
 
     @property
     def depth_(self) -> int:
         """Depth of the deepest leaf; a single leaf has depth 0."""
-        check_is_fitted(self)
-        return self.tree_.max_depth
+        return self._fitted_tree.max_depth
 
     def apply(self, X: TableLike) -> np.ndarray:
         """Find the leaf of every row, shape (n_rows,), int32."""
@@ -384,6 +369,6 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
         return tree, table.encoded() if isinstance(table, Unencoded) else table
 
     def _tree_and_unencoded(self, X: TableLike) -> tuple[Tree, Table | Unencoded]:
-        check_is_fitted(self)
+        tree = self._fitted_tree
         X = validated(self, X, reset=False)
-        return self.tree_, unencoded(self.tree_.schema, X, self.tree_.asked_attributes)
+        return tree, unencoded(tree.schema, X, tree.asked_attributes)

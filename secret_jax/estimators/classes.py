@@ -6,7 +6,6 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.labels import (
     checked_costs,
     checked_priors,
@@ -15,7 +14,7 @@ from secret_jax.data.labels import (
     indicators,
     validated_labels,
 )
-from secret_jax.data.validation import name_of
+from secret_jax.data.validation import ArrayLike, TableLike
 from secret_jax.estimators.common import Targets
 from secret_jax.inspect.view import Classes
 
@@ -50,7 +49,7 @@ class ClassesMixin(ClassifierMixin):
         return self.classes_[known.predicted(probability)]
 
     def predict_proba(self, X: TableLike) -> np.ndarray:
-        """Predict the probabilities of the classes.
+        """Predict the probabilities of the classes, in the order of ``classes_``.
 
         Parameters
         ----------
@@ -59,7 +58,6 @@ class ClassesMixin(ClassifierMixin):
         Returns
         -------
         ndarray of shape (n_rows, n_classes), float64
-            In the order of ``classes_``.
         """
         return self._probabilities(X)
 
@@ -97,7 +95,9 @@ class ClassesMixin(ClassifierMixin):
         priors = checked_priors(getattr(self, "priors", None), classes)
         weight = class_weights(labels, classes, weight, self.class_weight, priors)
         names = tuple(map(str, classes[-values.shape[1] :].tolist()))
-        learned = {"classes_": classes, "target_name_": name_of(y)}
+        name = next(iter(getattr(y, "columns", [getattr(y, "name", "")])), "")
+        name = name if isinstance(name, str) else ""
+        learned = {"classes_": classes, "target_name_": name}
         return Targets(values, names, weight, learned)
 
     def __sklearn_tags__(self) -> Any:

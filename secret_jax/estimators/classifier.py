@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from secret_jax.data.given import ArrayLike, TableLike
+from secret_jax.data.validation import ArrayLike, TableLike
 from secret_jax.estimators.base import TreeEstimator
 from secret_jax.estimators.classes import ClassesMixin
 from secret_jax.estimators.common import Targets
@@ -136,13 +136,8 @@ class SecretClassifier(Presets, ClassesMixin, TreeEstimator, ClassifierParameter
         return self.tree_.loss.margin(value[:, 0])
 
     def _targets(
-        self,
-        y: ArrayLike,
-        X: TableLike,
-        weight: np.ndarray,
-        known: Targets | None = None,
+        self, y: ArrayLike, X: TableLike, weight: Any, known: Targets | None = None
     ) -> Targets:
-        """See `TreeEstimator`: indicators of the classes."""
         if known is not None:
             return self._class_targets(y, X, weight, known.learned["classes_"])
         targets = self._class_targets(y, X, weight, None)

@@ -8,11 +8,12 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.sampling import group_numbers
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.shards import computing_for
 from secret_jax.data.validation import (
+    ArrayLike,
+    TableLike,
     checked_weight,
     given_beside,
     of_eval_set,
@@ -40,8 +41,7 @@ class Targets(NamedTuple):
 class SavedEstimator(BaseEstimator):
     """Base of all estimators, which are saved to files."""
 
-    # Fitted attribute that predicts.
-    _predicts_with: ClassVar[str] = "tree_"
+    _predicts_with: ClassVar[str] = "tree_"  # fitted attribute
     _method: ClassVar[str] = "SECRET tree"  # its name among other methods
 
     def save(self, path: Any) -> None:
@@ -153,9 +153,8 @@ class NestedParameters(BaseEstimator):
         try:
             super().set_params(**params)
             for head, changes in nested.items():
-                value = value_of(
-                    head, self.get_params(deep=False).get(head), self._named
-                )
+                parameter = self.get_params(deep=False).get(head)
+                value = value_of(head, parameter, self._named)
                 known = value.get_params() if value else {}
                 for unknown in sorted(changes.keys() - known):
                     raise ValueError(
@@ -169,6 +168,12 @@ class NestedParameters(BaseEstimator):
             super().set_params(**before)
             raise
         return self
+
+
+def forget_calibration(model: Any) -> None:
+    """Drop the scores of a calibration, which belong to one fitted model."""
+    for name in ("conformity_scores_", "conformity_weight_"):
+        vars(model).pop(name, None)
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -7,8 +7,13 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from secret_jax.data.given import ArrayLike, TableLike
-from secret_jax.data.validation import validated_targets, validated_weight
+from secret_jax.data.validation import (
+    ArrayLike,
+    TableLike,
+    checked_weight,
+    scaled_weight,
+    validated_targets,
+)
 from secret_jax.inspect.tables import check_coverage
 from secret_jax.tree.degrees import model_degrees, noise_variance
 from secret_jax.tree.structure import Tree
@@ -22,9 +27,8 @@ def node_deviations(tree: Tree) -> np.ndarray:
 
     In units of the target (of logarithms, as a share of the prediction). Its square is
     ``noise * (1 + degrees / weight)``: the variance of the outputs about the true mean
-    (`secret_jax.tree.degrees.noise_variance`), and the model's own variance, on average
-    over the node's training rows. Since splits are chosen, it is usually too small: for
-    intervals with a promise see `conformal_factor`.
+    (`secret_jax.tree.degrees.noise_variance`), and the model's own, on average over the
+    node's training rows. Since splits are chosen, it is usually too small.
     """
     degrees = np.minimum(model_degrees(tree), tree.weight)
     noise = noise_variance(tree)[:, 0]
@@ -34,7 +38,7 @@ def node_deviations(tree: Tree) -> np.ndarray:
 
 
 def conformal_factor(scores: np.ndarray, weight: np.ndarray, coverage: float) -> float:
-    """Find the number of deviations that an interval reaches to either side.
+    """Number of deviations that an interval reaches to either side.
 
     Split-conformal prediction: with n calibration rows it is their score of rank
     ``ceil((n + 1) * coverage)``. If they and a new row are exchangeable, the new output
@@ -58,18 +62,13 @@ def conformal_factor(scores: np.ndarray, weight: np.ndarray, coverage: float) ->
     return float(scores[min(position, len(scores) - 1)])
 
 
-def forget_calibration(model: Any) -> None:
-    """Drop the scores of a calibration, which belong to one fitted model."""
-    for name in ("conformity_scores_", "conformity_weight_"):
-        vars(model).pop(name, None)
-
-
 class ConformalMixin:
     """Intervals around ``predict`` by its deviations; see `conformalize`."""
 
     conformity_scores_: np.ndarray
     conformity_weight_: np.ndarray
     predict: Any
+    _lowest: Any = -np.inf  # least value of any target
 
     def conformalize(
         self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None
@@ -94,7 +93,7 @@ class ConformalMixin:
                 f"{prediction.shape[1]}. Fit a model for each of them."
             )
         y = validated_targets(y, X, type(self).__name__)[:, 0]
-        weight = validated_weight(sample_weight, X)
+        weight = scaled_weight(checked_weight(sample_weight, X))
         self._calibrate(y - prediction, deviation, weight)
         return self
 
@@ -120,13 +119,6 @@ class ConformalMixin:
         -------
         lower, upper : ndarray of shape (n_rows,), float64
 
-        Raises
-        ------
-        ValueError
-            If the calibration rows are too few for the coverage.
-        sklearn.exceptions.NotFittedError
-            If there are no calibration rows since the last `fit`.
-
         Examples
         --------
         >>> from secret_jax import SecretRegressor
@@ -150,11 +142,7 @@ class ConformalMixin:
         factor = conformal_factor(scores, weight, float(coverage))
         prediction, deviation = self.predict(X, return_std=True)
         width = factor * _unit(deviation)
-        return np.maximum(prediction - width, self._lowest()), prediction + width
-
-    def _lowest(self) -> float:
-        """Least value of any target."""
-        return -np.inf
+        return np.maximum(prediction - width, self._lowest), prediction + width
 
     def _calibrate(
         self, residual: np.ndarray, deviation: np.ndarray, weight: np.ndarray

@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from secret_jax.estimators.parameters import value_of
-from secret_jax.fit.prune.cost_complexity import Unpruned
-from secret_jax.fit.prune.cross_validation import StandardErrors
-from secret_jax.fit.prune.hold_out import HoldOut
+from secret_jax.fit.prune.rules import HoldOut, StandardErrors, Unpruned
 from secret_jax.learners.cart import CartSplits
 from secret_jax.learners.guide import GuideSplits
 from secret_jax.learners.m5 import M5Linear, M5Pruning, M5Splits
@@ -144,11 +142,6 @@ class Presets:
             Parameters of the estimator that override the preset's. Afterwards
             ``set_params(splits__thresholds=0.01)`` of "guide" and "retis" tries a
             sampled share of the thresholds.
-
-        Raises
-        ------
-        ValueError
-            If the estimator has no such learner.
 
         Notes
         -----

@@ -7,11 +7,15 @@ import jax
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.metadata_routing import UNUSED
-from sklearn.utils.validation import check_is_fitted
 
-from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.shards import as_they_lie
-from secret_jax.data.validation import names_of, validated_on_device, validated_targets
+from secret_jax.data.validation import (
+    ArrayLike,
+    TableLike,
+    names_of,
+    validated,
+    validated_targets,
+)
 from secret_jax.estimators.base import TreeEstimator
 from secret_jax.estimators.common import Targets
 from secret_jax.estimators.conformal import ConformalMixin, node_deviations
@@ -19,7 +23,6 @@ from secret_jax.estimators.parameters import RegressorParameters, value_of
 from secret_jax.estimators.presets import PaperPreset
 from secret_jax.estimators.stream.mixin import StreamMixin
 from secret_jax.tree import routing
-from secret_jax.tree.sharded import predict_where_they_lie
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -242,7 +245,7 @@ class SecretRegressor(
 
     def predict(
         self, X: TableLike, return_std: bool = False, *, output: str = "host"
-    ) -> np.ndarray | jax.Array | tuple[np.ndarray, np.ndarray]:
+    ) -> Any:
         """Predict the target.
 
         Parameters
@@ -284,23 +287,18 @@ class SecretRegressor(
             raise ValueError(f"output is {output!r}; say 'host' or 'device'.")
         if return_std:
             raise ValueError("Deviations are made on the host: say output='host'.")
-        check_is_fitted(self)
-        tree = self.tree_
+        tree = self._fitted_tree
         if tree.is_soft or not (tree.schema.is_plain and tree.says_targets):
             raise ValueError(
                 "output='device' needs a hard tree of numbers without missing values "
                 "or categories; say output='host'."
             )
-        X = validated_on_device(self, X)
+        X = validated(self, X, reset=False, stays=True)
         with self._computing(X, fall_back=True):
-            return predict_where_they_lie(tree, as_they_lie(X))
+            return routing.predict_where_they_lie(tree, as_they_lie(X))
 
     def _targets(
-        self,
-        y: ArrayLike,
-        X: TableLike,
-        weight: np.ndarray,
-        known: Targets | None = None,
+        self, y: ArrayLike, X: TableLike, weight: Any, known: Targets | None = None
     ) -> Targets:
         values = targets = validated_targets(y, X)
         n_outputs = values.shape[1]
@@ -314,8 +312,8 @@ class SecretRegressor(
         value_of("loss", self.loss).check_targets(targets)
         return Targets(values, names_of(y, n_outputs), weight, {})
 
-    def _lowest(self) -> float:
-        """See `ConformalMixin`: counts and amounts are never negative."""
+    @property
+    def _lowest(self) -> float:  # counts and amounts are never negative
         return 0.0 if self.tree_.loss.link == "exponential" else -np.inf
 
     def __sklearn_tags__(self) -> Any:

@@ -12,25 +12,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from secret_jax.data.attributes import Role
-from secret_jax.data.device import is_resident
 from secret_jax.data.rows import Rows
-from secret_jax.data.schema import TableSchema
-from secret_jax.data.shards import is_sharded
-from secret_jax.fit.axis_or_oblique import Overtaken
-from secret_jax.fit.pipeline import (
-    Fit,
-    chosen_rule,
-    finish,
-    folds_of,
-    grow_and_prune,
-)
+from secret_jax.data.schema import Role, TableSchema
+from secret_jax.data.shards import RowShards
+from secret_jax.fit.early_stopping import Overtaken
+from secret_jax.fit.interface import Candidate, Evidence, Fold
+from secret_jax.fit.pipeline import Fit, chosen_rule, finish, grow_and_prune
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import CheckedRows, Prepared, prepare, with_units_of
-from secret_jax.fit.prune.cross_validation import CrossValidation
-from secret_jax.fit.prune.interface import Evidence
+from secret_jax.fit.prune.rules import CrossValidation
 from secret_jax.fit.refine.distillation import mean_error, raw_predictions
-from secret_jax.fit.refine.interface import Candidate, Fold
 from secret_jax.models.errors import weighted_errors
 from secret_jax.runtime.warning import each_once
 from secret_jax.tree.routing import apply
@@ -84,10 +75,8 @@ def fit_tree(plan: Plan, given: CheckedRows, eval_set: CheckedRows | None) -> Fi
 
 
 def _lower_error(first: Fit, second: Fit) -> Fit:
-    """Take the second fit if it saves a share of the error of the folds of both.
-
-    Rows may have been divided once more for one of them.
-    """
+    """Take the second fit if it saves a share of the error of the folds of both."""
+    # Rows may have been divided once more for one of them.
     n_folds = min(len(each.fitted.folds) for each in (first, second))
     one, other = (
         mean_error((tree, unseen) for tree, _, unseen in each.fitted.folds[:n_folds])
@@ -161,13 +150,11 @@ def _grown(
     eval_set: CheckedRows | None,
     most: float | None = None,
 ) -> Fit:
-    """Grow and prune a tree, without the regressors that harm if it then errs less.
-
-    A column that says nothing of the target still takes a coefficient in every leaf,
-    and splits have to earn it. It may still be split on. Which fit goes on is decided
-    when their trees are first compared, so that with folds only one of them is grown to
-    its end. One whose value by then is not less than ``most`` is `Overtaken`.
-    """
+    """Grow and prune a tree, without the regressors that harm if it then errs less."""
+    # A column that says nothing of the target still takes a coefficient in every leaf,
+    # and splits have to earn it. It may still be split on. Which fit goes on is decided
+    # when their trees are first compared, so that with folds only one of them is grown
+    # to its end. One whose value by then is not less than ``most`` is `Overtaken`.
     rivals, schema = list[Fit](), data.schema
 
     def first_look(evidence: Evidence, candidates: Sequence[Candidate]) -> None:
@@ -175,7 +162,7 @@ def _grown(
         value = best.pruned.value
         if most is not None and value >= most:
             raise Overtaken
-        harmful = _harmful(schema, folds_of(evidence, best.pruned))
+        harmful = _harmful(schema, evidence.folds(best.pruned))
         if not harmful:
             return
         some = harmful[0] if len(harmful) == 1 else f"{len(harmful)} columns"
@@ -193,7 +180,8 @@ def _grown(
             raise Overtaken
 
     # Rows that lie on devices stay there, as they are.
-    stay = is_resident(given.X) or is_sharded(given.X) or not plan.leaf.drops_regressors
+    lie = isinstance(getattr(data.source, "columns", None), RowShards)
+    stay = lie or not plan.leaf.drops_regressors
     try:
         return grow_and_prune(plan, data, first_look=None if stay else first_look)
     except Overtaken:
@@ -231,24 +219,20 @@ class Equations:
     """Terms of the equations of a fold's tree, at the rows that it has not seen."""
 
     def __init__(self, fold: Fold):
-        self._tree, self._rows = tree, rows = fold.tree, fold.held_out
-        self._leaf = apply(tree, rows.table)
-        x = rows.table.on_host().x[:, : tree.schema.n_regressors]
-        self._off = x.astype(np.float64) - tree.center[self._leaf]
-        slope = tree.coefficient[..., 1:]
+        tree, self._rows, self._loss = fold.tree, fold.held_out, fold.tree.loss
+        leaf, slope = apply(tree, fold.held_out.table), tree.coefficient[..., 1:]
+        x = fold.held_out.table.on_host().x[:, : slope.shape[2]]
+        off = x.astype(np.float64) - tree.center[leaf]
         level = tree.coefficient[..., 0] + np.einsum("noi,ni->no", slope, tree.center)
-        self._value = level[self._leaf] + sum(map(self._term, range(x.shape[1])))
-        self._ends = [end[self._leaf] for end in tree.clip_range()]
-
-    def _term(self, column: int) -> np.ndarray:
-        slope = self._tree.coefficient[self._leaf, :, 1 + column]
-        return slope * self._off[:, column, None]
+        self._terms = [slope[leaf, :, i] * off[:, i, None] for i in range(x.shape[1])]
+        self._value = level[leaf] + sum(self._terms)
+        self._ends = [end[leaf] for end in tree.clip_range()]
 
     def error_without(self, columns: Sequence[int]) -> float:
         """Total loss with some columns at their means in the leaves."""
-        value = self._value - sum(map(self._term, columns))
+        value = self._value - sum(self._terms[column] for column in columns)
         value = np.clip(value, *self._ends)
-        return float(weighted_errors(value, self._rows, self._tree.loss).sum())
+        return float(weighted_errors(value, self._rows, self._loss).sum())
 
 
 def with_smaller_leaves(first: Fit) -> Fit:
@@ -266,7 +250,8 @@ def with_smaller_leaves(first: Fit) -> Fit:
     folded = isinstance(chosen_rule(plan, data), CrossValidation) and fitted.folds
     if not folded or data.sampled_share < 1.0:
         return first
-    grown, pruned = fitted.candidates[0].grown, fitted.candidates[0].pruned.tree
+    best = fitted.candidates[0]
+    grown, pruned = best.trees[0], best.pruned.tree
     # Leaves that there would be without the splits that the user has fixed.
     n_grown, n_kept = (t.n_leaves - np.isinf(t.gain).sum() for t in (grown, pruned))
     moved = np.isin(grown.stop_reason[grown.is_leaf], _MOVED).any()

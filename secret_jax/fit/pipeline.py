@@ -12,24 +12,27 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
-from secret_jax.data.rows import join, merged
-from secret_jax.data.sampling import ROW_ORDER
-from secret_jax.fit.axis_or_oblique import PATIENCE_LEVELS, compare_axis_and_oblique
+import numpy as np
+
+from secret_jax.fit.early_stopping import PATIENCE_LEVELS, EarlyStopping, FirstLook
+from secret_jax.fit.grow.grower import Grown
 from secret_jax.fit.grow.trees import Recipe
+from secret_jax.fit.interface import Candidate, Evidence, Fitted, PruningRule, Refined
 from secret_jax.fit.plan import Plan
-from secret_jax.fit.prepare import Prepared
-from secret_jax.fit.prune.cross_validation import (
-    CrossValidation,
+from secret_jax.fit.prepare import (
+    CheckedRows,
+    Prepared,
+    divided,
+    in_units_of,
     parts_of,
-    without_share,
+    rows_for,
 )
-from secret_jax.fit.prune.hold_out import HoldOut
-from secret_jax.fit.prune.interface import Evidence, Pruned, PruningRule
-from secret_jax.fit.prune.path import of_size
-from secret_jax.fit.refine.interface import Candidate, Fitted, Fold, Refined
+from secret_jax.fit.prune.path import TIE, of_size
+from secret_jax.fit.prune.rules import CrossValidation, HoldOut
 from secret_jax.models.fitting import fit_models, node_statistics
+from secret_jax.models.glm import leaf_for_loss
 from secret_jax.models.short_models import with_short_equations
-from secret_jax.runtime.progress import Stage
+from secret_jax.runtime.progress import UNTOLD, Stage
 from secret_jax.tree.plain import ROWS_LOOKED_AT, with_plain_splits
 from secret_jax.tree.structure import Tree
 
@@ -58,40 +61,28 @@ def grow_and_prune(
 
     ``rule``: of pruning, by default that of the plan; ``first_look``: told the
     candidates, the best one first, when they are first compared, perhaps long before
-    they are whole; it may raise `secret_jax.fit.axis_or_oblique.Overtaken`.
+    they are whole; it may raise `secret_jax.fit.early_stopping.Overtaken`.
     """
     rule = rule or chosen_rule(plan, data)
-    evidence = divided(data, rule)._replace(
+    evidence = divided(data.rows, data.prune_rows, rule)._replace(
         tolerance=plan.pruning_tolerance,
         leaf=plan.leaf,
         equation_tolerance=plan.equation_tolerance,
     )
-    training, held_out = evidence.training, evidence.held_out
-    recipe = _recipe(plan, data, training.weight.sum())
+    total = evidence.training.weight.sum()
+    recipe = plan.recipe(data.schema, total, data.sampled_share)
     look = None if first_look is None else partial(first_look, evidence)
-    candidates = compare_axis_and_oblique(plan.families, recipe, rule, evidence, look)
+    candidates = _candidates(plan.families, recipe, rule, evidence, look)
     pruned = candidates[0].pruned
     fitted = Fitted(
         tree=pruned.tree,
         candidates=tuple(candidates),
-        folds=folds_of(evidence, pruned),
-        training=training,
-        held_out=held_out,
+        folds=evidence.folds(pruned),
+        training=evidence.training,
+        held_out=evidence.held_out,
         refit=rule.refit,
     )
     return Fit(plan, data, fitted, pruned.tree)
-
-
-def folds_of(evidence: Evidence, pruned: Pruned) -> tuple[Fold, ...]:
-    """Trees with rows that they have not seen."""
-    training, held_out = evidence.training, evidence.held_out
-    if held_out is not None:
-        return (Fold(pruned.tree, training, held_out),)
-    # Perhaps not all divisions were grown.
-    return tuple(
-        Fold(tree, training.take(~part), training.take(part))
-        for part, tree in zip(evidence.unseen, pruned.fold_trees, strict=False)
-    )
 
 
 def chosen_rule(plan: Plan, data: Prepared) -> PruningRule:
@@ -103,42 +94,76 @@ def chosen_rule(plan: Plan, data: Prepared) -> PruningRule:
     return CrossValidation() if n_rows <= _MOST_CROSS_VALIDATED else HoldOut()
 
 
-def divided(data: Prepared, rule: PruningRule) -> Evidence:
-    """Divide the rows into training and held-out rows, or into folds.
+def _candidates(
+    families: Sequence[bool],
+    recipe: Recipe,
+    rule: PruningRule,
+    evidence: Evidence,
+    first_look: FirstLook | None,
+) -> list[Candidate]:
+    """Grow and prune the trees of each family; the best candidate comes first.
 
-    ================== ===================== ==================== ====================
-    rule               ``eval_set``          training             held out
-    ================== ===================== ==================== ====================
-    holds rows out     none                  the first by hash    the rest
-    holds rows out     given                 all rows             those of eval_set
-    makes folds        given                 both together        none
-    any other          none                  all rows             none
-    ================== ===================== ==================== ====================
-
-    Rows of one group, if there are groups, are held out together, or in one fold.
+    Families are compared on the first division of the rows into folds. Only the best
+    one is grown on further divisions, if its rule asks for them; they then choose its
+    size as well.
     """
-    rows, others = data.rows, data.prune_rows
-    if rule.fraction and others is not None:
-        return Evidence(rows, others)
-    if rule.fraction:
-        return Evidence(*without_share(rows, rule.fraction))
-    if others is not None:
-        rows = merged(join([rows, others]), ROW_ORDER).interleaved()
-    if not rule.n_folds:
-        return Evidence(rows)
-    parts = parts_of(rows.weight, rule.n_folds, rule.n_repeats, rows.group)
-    return Evidence(rows, unseen=parts)
+    training, unseen = evidence.training, evidence.unseen
+    every_row = np.arange(training.n_rows)
+    seen = [every_row, *(every_row[~part] for part in unseen)]
+    n_first = 1
+    if rule.n_folds:
+        n_first += len(parts_of(training.weight, rule.n_folds, group=training.group))
+    started = [
+        [recipe.root(rows, oblique=oblique) for rows in seen[:n_first]]
+        for oblique in families
+    ]
+
+    def judged(i: int, grown: Sequence[Grown], stage: Stage = UNTOLD) -> Candidate:
+        trees = recipe.attach(grown, training, started[i], stage)
+        return Candidate.of(trees, rule, evidence, families[i])
+
+    stopping = EarlyStopping(judged, len(families), training.n_rows, first_look)
+    # Other rules have penalties or errors of subtrees that need the whole trees.
+    enough = stopping if isinstance(rule, CrossValidation) else None
+    interleaved = [root for of_row in zip(*started, strict=True) for root in of_row]
+    trees = recipe.grow(training, interleaved, enough=enough)
+    stage = recipe.stage("fitting models")
+    candidates = [
+        stopping.judged.get(i) or judged(i, trees[i :: len(families)], stage)
+        for i in range(len(families))
+    ]
+    stopping.show(candidates)
+    least = min(candidate.pruned.value for candidate in candidates)
+    # Of families that part the rows alike, but for rounding, the first.
+    most = least + TIE * abs(least)
+    best, *others = sorted(candidates, key=lambda each: each.pruned.value > most)
+    if len(seen) > n_first and not rule.is_settled(best.pruned.tree, training.n_rows):
+        further = [recipe.root(rows, oblique=best.oblique) for rows in seen[n_first:]]
+        deeper = recipe.to_depth(best.pruned.tree.max_depth + PATIENCE_LEVELS)
+        more = recipe.attach(deeper.grow(training, further), training, further, stage)
+        best = Candidate.of([*best.trees, *more], rule, evidence, best.oblique)
+    return [best, *others]
 
 
 def finish(fit: Fit) -> Fit:
     """Grow the tree again, on all rows or distilled, and fit its final models."""
-    plan, data, fitted, _ = fit
-    longer = fitted.candidates[0].pruned.longer
+    plan, data, fitted, chosen = fit
+    longer, several = fitted.candidates[0].pruned.longer, chosen.n_leaves > 1
     if fitted.refit and data.source is None:
-        if fitted.held_out is not None:
-            fitted = fitted._replace(tree=_grown_on_all_rows(plan, data, fitted))
-        elif plan.distill and len(fitted.folds) > 1 and fitted.tree.n_leaves > 1:
-            recipe = _recipe(plan, data, fitted.training.weight.sum())
+        rows = fitted.all_rows(shuffle=True)
+        recipe = plan.recipe(data.schema, rows.weight.sum(), data.sampled_share)
+        if fitted.held_out is not None and several:
+            tree = recipe.grow_one(
+                rows,
+                oblique=fitted.candidates[0].oblique,
+                stage="growing the tree again",
+                deepest=chosen.max_depth + PATIENCE_LEVELS,
+            )
+            fitted = fitted._replace(tree=of_size(tree, chosen.n_leaves))
+        elif fitted.held_out is not None:
+            (tree,) = fit_models([chosen], [fitted.all_rows()], plan.leaf)
+            fitted = fitted._replace(tree=tree)
+        elif plan.distill and several and len(fitted.folds) > 1:
             fitted = plan.distill(fitted, plan.of_student(recipe))
     full, short = _with_final_models(plan, data, fitted, fitted.tree)
     return Fit(plan, data, fitted._replace(tree=full), replace(short, longer=longer))
@@ -160,7 +185,8 @@ def refine(fit: Fit) -> Refined:
                 "there are too few rows to hold some out; give more, or an eval_set"
             )
             return Refined(short, 0, reason)
-    recipe = _recipe(plan, data, fitted.all_rows().weight.sum())
+    total = fitted.all_rows().weight.sum()
+    recipe = plan.recipe(data.schema, total, data.sampled_share)
     refined = refinement(fitted, recipe)
     if refined.tree is fitted.tree:
         return refined._replace(tree=short)
@@ -169,24 +195,6 @@ def refine(fit: Fit) -> Refined:
     return refined._replace(
         tree=_with_final_models(plan, data, fitted, refined.tree)[1]
     )
-
-
-def _recipe(plan: Plan, data: Prepared, total: float) -> Recipe:
-    return plan.recipe(data.schema, total, data.sampled_share)
-
-
-def _grown_on_all_rows(plan: Plan, data: Prepared, fitted: Fitted) -> Tree:
-    """Grow the tree again on all rows, with the size that held-out rows chose."""
-    rows, chosen = fitted.all_rows(shuffle=True), fitted.tree
-    if chosen.n_leaves == 1:
-        return fit_models([chosen], [fitted.all_rows()], plan.leaf)[0]
-    tree = _recipe(plan, data, rows.weight.sum()).grow_one(
-        rows,
-        oblique=fitted.oblique,
-        stage="growing the tree again",
-        deepest=chosen.max_depth + PATIENCE_LEVELS,
-    )
-    return of_size(tree, chosen.n_leaves)
 
 
 def _with_final_models(
@@ -207,3 +215,27 @@ def _with_final_models(
         (tree,) = fit_models([tree], [rows], leaf, statistics=statistics)
     tolerance = plan.equation_tolerance
     return tree, with_short_equations(tree, statistics, rows, leaf, tolerance)
+
+
+def refitted(plan: Plan, tree: Tree, given: CheckedRows) -> Tree:
+    """Fit the models of all nodes to new rows, and keep the splits.
+
+    Columns are encoded as the tree does, and targets are scaled so, unless the plan has
+    another loss than the tree. A node that no row reaches predicts as the one above it.
+
+    ``tree``: without gates.
+    """
+    leaf, other = plan.leaf, plan.alternative_leaf
+    if other is not None:  # the one that "auto" chose
+        if other.of_logarithms:
+            leaf = leaf_for_loss(leaf, tree.loss) or leaf
+        elif other.leaf.uses_regressors == (tree.schema.n_regressors > 0):
+            leaf = other.leaf
+    leaf.loss.check_targets(given.targets)
+    if leaf.loss != tree.loss:
+        schema = in_units_of(leaf.loss, tree.schema, given.targets, given.weight)
+        tree = replace(tree, schema=schema, bounds=None, longer=None)
+    rows = rows_for(tree.schema, given).take(None)
+    statistics = node_statistics(tree, rows)
+    (tree,) = fit_models([tree], [rows], leaf, statistics=statistics)
+    return with_short_equations(tree, statistics, rows, leaf, plan.equation_tolerance)

@@ -5,14 +5,13 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from secret_jax.data.roles import ColumnOptions
+from secret_jax.data.learning import ColumnOptions
 from secret_jax.data.schema import TableSchema
 from secret_jax.fit.grow.fixed import fixed_splits_of
 from secret_jax.fit.grow.search import GrowOptions
 from secret_jax.fit.grow.trees import Recipe
-from secret_jax.fit.prune.interface import PruningRule
+from secret_jax.fit.interface import PruningRule, Refinement
 from secret_jax.fit.refine.distillation import Distillation
-from secret_jax.fit.refine.interface import Refinement
 from secret_jax.models.interface import LeafModel
 from secret_jax.runtime.progress import Progress, silent, told_apart
 from secret_jax.runtime.values import is_integer
@@ -34,7 +33,7 @@ _STUDENT_LEAF = 0.5
 # and of many rows, and in between by their logarithm: small tables need small gains,
 # which pruning judges; large ones only lose time with them. Measured from 250 to
 # 300,000 rows.
-_MIN_GAIN, _LARGE_MIN_GAIN, _FEW_ROWS, _MANY_ROWS = 1.5, 2.5, 1000.0, 4000.0
+_MIN_GAINS, _FEW_ROWS, _MANY_ROWS = (1.5, 2.5), 1000.0, 4000.0
 
 
 class AlternativeLeaf(NamedTuple):
@@ -73,7 +72,6 @@ class Plan:
     progress: Progress = silent
 
     def with_alternative_leaf(self) -> Self:
-        """Same plan with the other leaf model."""
         assert self.alternative_leaf is not None
         leaf, columns, of_logarithms = self.alternative_leaf
         what = "logarithms" if of_logarithms else "constant leaves"
@@ -86,10 +84,7 @@ class Plan:
     def recipe(
         self, schema: TableSchema, total: float, sampled_share: float = 1.0
     ) -> Recipe:
-        """Growth settings for rows of a total weight.
-
-        ``sampled_share``: share of the weight of all rows that the sample holds.
-        """
+        """Growth settings for rows of a total weight, a share of that of all rows."""
         finder, gain = self.splits, self.splits.min_gain
         seen = (finder.max_samples or 0) if sampled_share < 1 else 0
 
@@ -99,17 +94,15 @@ class Plan:
             # Numbers of rows are of all rows, not of a sample.
             return max(least, given * (sampled_share if is_integer(given) else total))
 
-        few = min(_SPLIT_OF_FEW * total, _SPLIT_ROWS)
-        split = max(_SPLIT * total, few, _SAMPLED_SPLIT * seen)
+        split = min(_SPLIT_OF_FEW * total, _SPLIT_ROWS)
+        split = max(_SPLIT * total, split, _SAMPLED_SPLIT * seen)
         leaf = max(_LEAF_ROWS, _LEAF * total, _SAMPLED_LEAF * seen)
-        # Between few and many rows the least gain rises with the logarithm of the rows.
-        rise = np.log2(max(total, 1.0) / _FEW_ROWS) / np.log2(_MANY_ROWS / _FEW_ROWS)
-        rise = float(np.clip(rise, 0.0, 1.0))
-        least_gain = _MIN_GAIN + rise * (_LARGE_MIN_GAIN - _MIN_GAIN)
+        few, many = np.log2(_FEW_ROWS), np.log2(_MANY_ROWS)
+        least_gain = np.interp(np.log2(max(total, 1.0)), (few, many), _MIN_GAINS)
         options = GrowOptions(
             finder=replace(finder, fixed_splits=None),
             sample=finder.max_samples,
-            min_gain=least_gain if isinstance(gain, str) else gain,
+            min_gain=float(least_gain) if isinstance(gain, str) else gain,
             max_depth=self.max_depth,
             max_leaf_nodes=self.max_leaf_nodes,
             fixed=fixed_splits_of(finder.fixed_splits, schema),
@@ -127,10 +120,8 @@ class Plan:
 
     def of_student(self, recipe: Recipe) -> Recipe:
         """Growth settings with the smaller leaves allowed in a distilled tree."""
-        if not isinstance(self.min_samples_leaf, str):
-            return recipe
-        fewest = _STUDENT_LEAF * recipe.min_leaf_weight
-        return replace(recipe, min_leaf_weight=fewest)
+        share = _STUDENT_LEAF if isinstance(self.min_samples_leaf, str) else 1.0
+        return replace(recipe, min_leaf_weight=share * recipe.min_leaf_weight)
 
     @property
     def families(self) -> tuple[bool, ...]:

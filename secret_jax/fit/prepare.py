@@ -1,4 +1,4 @@
-"""Read, measure and sample the rows that grow and prune a tree."""
+"""Read, measure, sample and divide the rows that grow and prune a tree."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,8 +10,9 @@ from secret_jax.data.columns import read_columns
 from secret_jax.data.device import is_resident
 from secret_jax.data.encoding import matched
 from secret_jax.data.learning import Learner
-from secret_jax.data.rows import Rows, every_copy
-from secret_jax.data.sampling import ROW_ORDER
+from secret_jax.data.rows import Rows, every_copy, join, merged
+from secret_jax.data.sampling import ROW_ORDER, hold_out
+from secret_jax.data.scaling import column_sums, moments_of
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.shards import as_they_lie, is_sharded
 from secret_jax.data.source import RowSource, TableSource
@@ -19,6 +20,7 @@ from secret_jax.data.tails import with_flat_tails
 from secret_jax.data.validation import of_eval_set, scaled_weight
 from secret_jax.fit.grow.fixed import columns_of_fixed
 from secret_jax.fit.grow.frontier import ROUNDING
+from secret_jax.fit.interface import Evidence, PruningRule
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.useful import are_many, with_useful_columns
 from secret_jax.losses.classes import ClassLoss
@@ -43,13 +45,15 @@ class CheckedRows(NamedTuple):
     # (n_rows,), float64, see `secret_jax.data.rows.Rows`.
     group: np.ndarray | None = None
 
-    def counting(self) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray | None]:
-        """X on the host, of all rows; targets, weights and groups of those that count.
+    @property
+    def on_device(self) -> bool:
+        """Whether X lies on devices."""
+        return is_resident(self.X) or is_sharded(self.X)
 
-        Rows of weight zero count for nothing.
-        """
-        X, used = self.X, self.weight > 0
-        X = np.asarray(X) if is_resident(X) or is_sharded(X) else X
+    def counting(self) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray | None]:
+        """X on the host; targets, weights and groups of rows that have a weight."""
+        X = np.asarray(self.X) if self.on_device else self.X
+        used = self.weight > 0
         group = None if self.group is None else self.group[used]
         return X, self.targets[used], self.weight[used], group
 
@@ -81,23 +85,27 @@ def scaled_rows(
 def prepare(plan: Plan, given: CheckedRows, eval_set: CheckedRows | None) -> Prepared:
     """Read and measure the rows, and draw a sample if there are very many."""
     Stage("reading the columns", plan.progress).at()
-    schema, source, prune_source = read_rows(plan, given, eval_set)
-    rows = source.sample(enough_rows(plan, source.n_rows), ROW_ORDER)
-    share = share_of(rows, source)
-    sampled = share < 1.0
-    prune_rows = None
-    if prune_source is not None:
-        few = enough_rows(plan, prune_source.n_rows)
-        prune_rows = prune_source.sample(few, ROW_ORDER)
-        sampled = sampled or share_of(prune_rows, prune_source) < 1.0
-    every_row = source if sampled else None
-    return Prepared(schema, rows, share, every_row, prune_rows, prune_source)
+    schema, source, others = read_rows(plan, given, eval_set)
+    sources = [source] if others is None else [source, others]
+    rows = [each.sample(enough_rows(plan, each.n_rows), ROW_ORDER) for each in sources]
+    shares = list(map(share_of, rows, sources))
+    every_row = source if min(shares) < 1.0 else None
+    prune_rows = None if others is None else rows[1]
+    return Prepared(schema, rows[0], shares[0], every_row, prune_rows, others)
 
 
 def share_of(rows: Rows, source: RowSource) -> float:
     """Share of a source's total weight in a sample; 1 up to rounding."""
     share = float(rows.weight.sum() / source.total_weight)
     return share if share < 1.0 - ROUNDING else 1.0
+
+
+def enough_rows(plan: Plan, n_rows: int) -> int:
+    """Number of rows to sample for growing and pruning a tree."""
+    if plan.splits.max_samples is None:
+        return every_copy(n_rows)
+    share = min(int(_SAMPLED_SHARE * n_rows), MOST_SAMPLED)
+    return max(_NODE_SAMPLES * plan.splits.max_samples, share)
 
 
 def read_rows(
@@ -117,11 +125,7 @@ def read_rows(
     if factor != 1.0:
         source = replace(several[0], schema=learner.schema(factor))
     index = source.below(enough_rows(plan, source.n_rows), ROW_ORDER)
-    some = slice(None) if index is None else index
-    loss, targets, weight = plan.leaf.loss, source.targets[some], source.weight[some]
-    schema = with_units_of(loss, source.schema, targets, weight)
-    told, values = loss.targets_of_lines(targets), source.columns.take(index).values
-    schema = with_flat_tails(schema, values, told, weight, plan.columns.tail_share)
+    schema = scaled_schema(plan.leaf.loss, source, index, plan.columns.tail_share)
     source, *others = (replace(each, schema=schema) for each in [source, *several[1:]])
     if not others:
         return schema, source, None
@@ -138,11 +142,8 @@ def rows_for(schema: TableSchema, given: CheckedRows) -> TableSource:
 def _observed(
     several: list[Any], enough: Sequence[int | None]
 ) -> tuple[list[Any], float]:
-    """Leave out copies, and scale weights to a mean of one; also by which factor.
-
-    ``enough``: number of rows of each source that are a sample.
-    """
-    pairs = zip(several, enough, strict=False)
+    """Leave out copies, and scale weights to a mean of one; also by which factor."""
+    pairs = zip(several, enough, strict=False)  # numbers of rows that are a sample
     found = [rows.observed(few or rows.n_rows) for rows, few in pairs]
     factor = sum(each.n_rows for each in found) / sum(each.n_rows for each in several)
     return [each.scaled(factor) for each in found], factor
@@ -163,8 +164,7 @@ def _where_they_lie(
     options = plan.columns
     plain = options.categorical_features is None and options.split_features is None
     plain = plain and options.use_regressors and group is None and bool(weight.all())
-    there = is_resident(X) or is_sharded(X)
-    if not (there and plain and enough_rows(plan, len(X)) < len(X)):
+    if not (plain and given.on_device and enough_rows(plan, len(X)) < len(X)):
         return None
     shards = as_they_lie(X)
     sums = shards.sums(weight)
@@ -180,8 +180,19 @@ def _in_memory(
     plan: Plan, given: CheckedRows, eval_set: CheckedRows | None
 ) -> tuple[TableSource, Learner]:
     """Read the columns of rows on the host, those that are worth their place."""
+
+    def read(learner: Learner) -> TableSource:
+        X, targets, weight, group = given.counting()
+        columns = learner.add(read_columns(X), given.targets, given.weight)
+        learner.warn_of_targets()
+        if eval_set is not None and (plan.prune is None or plan.prune.refit):
+            with of_eval_set():
+                learner.add(read_columns(eval_set.X), eval_set.targets, eval_set.weight)
+        columns = columns.recoded(learner.places())
+        return TableSource(learner.schema(), columns, targets, weight, group)
+
     learner = Learner(plan.columns, given.target_names)
-    source = _read(plan, learner, given, eval_set)
+    source = read(learner)
     schema, n_wanted = source.schema, enough_rows(plan, source.n_rows)
     many = are_many(schema, source.n_rows)
     if not plan.leaf.drops_regressors or not (many or schema.discrete):
@@ -193,23 +204,36 @@ def _in_memory(
     options = with_useful_columns(plan.columns, schema, rows, kept)
     if options.unused:
         learner = Learner(options, given.target_names)
-        return _read(plan, learner, given, eval_set), learner
+        return read(learner), learner
     learner.options = options
     return replace(source, schema=learner.schema()), learner
 
 
-def _read(
-    plan: Plan, learner: Learner, given: CheckedRows, eval_set: CheckedRows | None
-) -> TableSource:
-    """Read the columns of rows on the host, without rows of weight zero."""
-    X, targets, weight, group = given.counting()
-    columns = learner.add(read_columns(X), given.targets, given.weight)
-    learner.warn_of_targets()
-    if eval_set is not None and (plan.prune is None or plan.prune.refit):
-        with of_eval_set():
-            learner.add(read_columns(eval_set.X), eval_set.targets, eval_set.weight)
-    columns = columns.recoded(learner.places())
-    return TableSource(learner.schema(), columns, targets, weight, group)
+def in_units_of(
+    loss: Loss, schema: TableSchema, targets: np.ndarray, weight: np.ndarray
+) -> TableSchema:
+    """Measure the targets anew, and scale them as a loss has them."""
+    names = schema.target_names
+    sums = column_sums(list(targets.T), names, weight, allow_missing=False)
+    center, scale, *_ = moments_of(sums, names, of_target=True)
+    centers, scales = tuple(center.tolist()), tuple(scale.tolist())
+    schema = replace(schema, target_centers=centers, target_scales=scales)
+    return with_units_of(loss, schema, targets, weight)
+
+
+def scaled_schema(
+    loss: Loss, source: TableSource, index: np.ndarray | None, tail_share: float
+) -> TableSchema:
+    """Schema with targets in units of a loss and bounds of tails, by a sample or all.
+
+    ``index``: of the rows of the sample; None: all.
+    """
+    some = slice(None) if index is None else index
+    targets, weight = source.targets[some], source.weight[some]
+    schema = with_units_of(loss, source.schema, targets, weight)
+    told = targets if loss.link == "identity" else None  # else no lines explain them
+    values = source.columns.take(index).values
+    return with_flat_tails(schema, values, told, weight, tail_share)
 
 
 def with_units_of(
@@ -232,9 +256,81 @@ def with_units_of(
     return replace(schema, target_centers=centers, target_scales=scales)
 
 
-def enough_rows(plan: Plan, n_rows: int) -> int:
-    """Number of rows to sample for growing and pruning a tree."""
-    if plan.splits.max_samples is None:
-        return every_copy(n_rows)
-    share = min(int(_SAMPLED_SHARE * n_rows), MOST_SAMPLED)
-    return max(_NODE_SAMPLES * plan.splits.max_samples, share)
+def divided(rows: Rows, others: Rows | None, rule: PruningRule) -> Evidence:
+    """Divide rows into training and held-out rows, or into folds.
+
+    ================== ===================== ==================== ====================
+    rule               ``others``            training             held out
+    ================== ===================== ==================== ====================
+    holds rows out     none                  the first by hash    the rest
+    holds rows out     given                 all rows             the others
+    makes folds        given                 both together        none
+    any other          none                  all rows             none
+    ================== ===================== ==================== ====================
+
+    Rows of one group, if there are groups, are held out together, or in one fold.
+    """
+    if rule.fraction:
+        found = without_share(rows, rule.fraction) if others is None else (rows, others)
+        return Evidence(*found)
+    if others is not None:
+        rows = merged(join([rows, others]), ROW_ORDER).interleaved()
+    if not rule.n_folds:
+        return Evidence(rows)
+    parts = parts_of(rows.weight, rule.n_folds, rule.n_repeats, rows.group)
+    return Evidence(rows, unseen=parts)
+
+
+def parts_of(
+    weight: np.ndarray,
+    n_folds: int,
+    n_repeats: int = 1,
+    group: np.ndarray | None = None,
+) -> list[np.ndarray]:
+    """Divide rows into folds of similar weight, once per repeat.
+
+    The order of the rows should have nothing to do with their content. Parts without
+    rows are left out, and so are divisions of rows that were told apart before.
+
+    ``weight`` (n_rows,); ``group`` (n_rows,): rows of one number stay together, and
+    the order of the numbers has no meaning. Returns masks of shape (n_rows,).
+
+    Examples
+    --------
+    >>> for part in parts_of(np.ones(4), 2, 2):
+    ...     print(part.astype(int))
+    [1 1 0 0]
+    [0 0 1 1]
+    [1 0 1 0]
+    [0 1 0 1]
+    >>> parts_of(np.ones(4), 2, group=np.array([7, 3, 7, 3]))[0].astype(int)
+    array([0, 1, 0, 1])
+    """
+    if group is not None:
+        _, member = np.unique(group, return_inverse=True)
+        parts = parts_of(np.bincount(member, weight), n_folds, n_repeats)
+        return [part[member] for part in parts]
+    middle = (np.cumsum(weight) - 0.5 * weight) / np.sum(weight)
+    n_folds = min(n_folds, max(len(weight), 2))
+    parts: list[np.ndarray] = []
+    for repeat in range(n_repeats):
+        # The digits of a row's place, with as many figures as there are folds.
+        digit = np.floor(n_folds ** (repeat + 1) * middle) % n_folds
+        parts += [digit == fold for fold in np.unique(digit)]
+        if n_folds ** (repeat + 1) >= len(weight):
+            break  # further digits tell no row from another
+    return [part for part in parts if not part.all()]
+
+
+def without_share(rows: Rows, share: float) -> tuple[Rows, Rows | None]:
+    """Rows without a share of them, and these: the last ones, or whole groups.
+
+    None: too few rows, or groups, to hold any out.
+    """
+    if rows.group is None:
+        cut = hold_out(rows.weight, share)
+        others = None if cut == rows.n_rows else rows.take(slice(cut, None))
+        return rows.take(slice(cut)), others
+    # One of as many parts as the share says.
+    parts = parts_of(rows.weight, max(round(1 / share), 2), group=rows.group)
+    return (rows.take(~parts[0]), rows.take(parts[0])) if parts else (rows, None)

@@ -18,10 +18,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Lasso, LassoCV
 from sklearn.model_selection import GroupKFold
 
-from secret_jax.data.attributes import Role
-from secret_jax.data.roles import ColumnOptions
+from secret_jax.data.learning import ColumnOptions
 from secret_jax.data.rows import Rows
-from secret_jax.data.schema import TableSchema
+from secret_jax.data.schema import Role, TableSchema
 from secret_jax.runtime.linalg import safe_divide
 
 # Regressors are many where there are fewer rows than so many for each of them.
@@ -85,8 +84,7 @@ def _few_columns(x: np.ndarray, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
     for output in rows.targets.T:
         slopes = _lasso(x, output, weight, rows.group)
         in_lines |= slopes != 0.0
-        residual = output - x @ slopes
-        score = np.maximum(score, _largest_gains(x, residual, weight))
+        score = np.maximum(score, _largest_gains(x, output - x @ slopes, weight))
     # The largest of so many chi-squared variables of one degree.
     n_looks = _N_LOOKS * x.shape[1] * rows.targets.shape[1]
     in_splits = ~in_lines & (score > 2.0 * np.log(n_looks))
@@ -116,11 +114,9 @@ def _lasso(
 def _largest_gains(
     x: np.ndarray, residual: np.ndarray, weight: np.ndarray
 ) -> np.ndarray:
-    """Variance that each column explains alone, by a line, a bend or a threshold.
-
-    In units of the residual's variance over the number of rows: without effect each
-    look is a chi-squared variable of one degree.
-    """
+    """Variance that each column explains alone, by a line, a bend or a threshold."""
+    # In units of the residual's variance over the number of rows: without effect each
+    # look is a chi-squared variable of one degree.
     total = weight.sum()
     residual = residual - weight @ residual / total
     variance = weight @ residual**2 / total
@@ -132,65 +128,59 @@ def _largest_gains(
     for look in looks:
         centred = look - weight @ look / total
         moment = (weight * residual) @ centred
-        spread = weight**2 @ centred**2
-        gains.append(safe_divide(moment**2, spread * variance))
+        gains.append(safe_divide(moment**2, (weight**2 @ centred**2) * variance))
     return np.max(gains, axis=0)
 
 
 def _useless_and_silent(
     schema: TableSchema, rows: Rows, numbers: np.ndarray
 ) -> tuple[list[str], list[str]]:
-    """Discrete attributes that say nothing, and those whose indicators say nothing.
+    """Names of discrete attributes that say nothing, or whose indicators say nothing.
 
     Beside a line in ``numbers`` (n_rows, n_numbers).
     """
+    useless, silent = list[str](), list[str]()
     if not schema.discrete:
-        return [], []
+        return useless, silent
     x, weight = np.column_stack([np.ones(len(numbers)), numbers]), rows.weight
     penalty = _PENALTY * weight.sum() * np.eye(x.shape[1])
     penalty[0, 0] = 0.0
     weighted = weight[:, None] * x
     slopes = np.linalg.solve(x.T @ weighted + penalty, weighted.T @ rows.targets)
     residual = rows.targets - x @ slopes
-    indicated: dict[int, list[int]] = {}
-    for attribute, code in schema.indicators:
-        indicated.setdefault(attribute, []).append(code)
-    useless, silent = [], []
+
+    def differ_by_chance(level: np.ndarray) -> bool:
+        """Whether levels differ by no more than chance, in means and in slopes."""
+        chance = int(level.max())
+        deviation = np.sqrt(2.0 * chance)
+        for output in residual.T:
+            for place, column in enumerate(x.T):  # the first is constant: of the means
+                most = chance + (_FAR_ABOVE if place else _ABOVE) * deviation
+                values = output * column
+                values = values - np.average(values, weights=weight)
+                if squared_differences(level, values, weight) > most:
+                    return False
+        return True
+
     for attribute, column in enumerate(schema.discrete):
         code = np.asarray(rows.table.codes)[:, attribute]
         _, level = np.unique(code, return_inverse=True)
         n_levels = 1 + level.max(initial=0)
+        indicated = [each for own, each in schema.indicators if own == attribute]
         if n_levels < _MANY_LEVELS:
             continue
-        few = rows.n_rows < _ROWS_PER_LEVEL * n_levels
-        if few and _is_useless(level, x, residual, weight):
+        if rows.n_rows < _ROWS_PER_LEVEL * n_levels and differ_by_chance(level):
             useless.append(schema.names[column])
-        elif attribute in indicated:
+        elif indicated:
             # Levels without an indicator are one.
             place = np.zeros(len(schema.categories[attribute]) + 1, int)
-            place[indicated[attribute]] = np.arange(1, len(indicated[attribute]) + 1)
+            place[indicated] = np.arange(1, len(indicated) + 1)
             place = place[code]
             least = _LEAST_EXPLAINED * (len(np.unique(place)) - 1)
             explained = [squared_differences(place, r, weight) for r in residual.T]
             if max(explained) <= least:
                 silent.append(schema.names[column])
     return useless, silent
-
-
-def _is_useless(
-    level: np.ndarray, x: np.ndarray, residual: np.ndarray, weight: np.ndarray
-) -> bool:
-    """Whether many levels differ by no more than chance, in means and in slopes."""
-    chance = int(level.max())
-    deviation = np.sqrt(2.0 * chance)
-    for output in residual.T:
-        for place, column in enumerate(x.T):  # the first is constant: that of the means
-            above = _FAR_ABOVE if place else _ABOVE
-            values = output * column
-            values = values - np.average(values, weights=weight)
-            if squared_differences(level, values, weight) > chance + above * deviation:
-                return False
-    return True
 
 
 def squared_differences(

@@ -1,17 +1,32 @@
-"""Splits and models of the nodes in the units and names of the data.
+"""Splits and models of the nodes in units and names of the data, exact and as printed.
 
-Text, pictures, explanations and exported code all read a tree through these values.
+Printed numbers are rounded by what they do, not by how they look: a coefficient in
+steps of ``10**-precision`` of one standard deviation of the target, divided by the
+standard deviation of its column. The intercept is then computed from the rounded
+coefficients, so that the printed equation is right where the training data lie. Splits
+have few digits already (`secret_jax.tree.plain`), and all of them are printed.
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from secret_jax.inspect.printing import number
 from secret_jax.runtime.values import is_integer
+from secret_jax.tree.plain import plain_number, rounding_of_whole
 from secret_jax.tree.structure import SplitKind, Tree
 from secret_jax.tree.totals import Side, way_to
+
+# Digits of a float32, and its relative rounding, with some slack; that of a float64.
+_SINGLE_DIGITS, _SINGLE, _DOUBLE = 6, 4e-7, 1e-9
+# A column whose mean is so many standard deviations away is not counted from zero.
+_FAR_FROM_ZERO = 5.0
+# Values of the target are told in steps of this share of its standard deviation.
+_STEP_OF_TARGET = 1e-2
+PRECISION = 3  # digits relative to the effect, by default
 
 
 class Term(NamedTuple):
@@ -20,11 +35,10 @@ class Term(NamedTuple):
     ``label`` is how it is printed (the name, or "[sex = F]"), ``position`` that of the
     encoded column; ``center`` and ``spread`` are its mean and deviation in training,
     ``here`` and ``moves`` those among the rows of a node, in units of the data (of
-    indicators 0 and 1 in training). A missing number counts as ``missing_as`` (None
-    where it is an error), and so does an indicator of a category where training did not
-    know what there is; the category None is that of missing values.
-    ``error`` is the standard error of the factor, NaN where it is not known; at ``low``
-    and ``high`` the column is flat.
+    indicators 0 and 1 in training). What is missing, or a category that training did
+    not know, counts as ``missing_as`` (None where it is an error); the category None is
+    that of missing values. ``error`` is the standard error of the factor, NaN where it
+    is not known; at ``low`` and ``high`` the column is flat.
     """
 
     factor: float
@@ -52,14 +66,13 @@ class Term(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LinearSplit:
-    """Comparison of a sum of terms with a threshold.
+    """Comparison of a sum, the largest term first with a factor of 1, with a threshold.
 
-    The term with the largest effect is the first, with a factor of 1. A row goes left
-    when the sum is at most the threshold, or (not ``at_most``) when it is at least so
-    large. With a ``width`` the split is a gate: the share ``1 / (1 + exp(-d))`` of a
+    A row goes left when the sum is at most the threshold, or (not ``at_most``) at least
+    so large. With a ``width`` the split is a gate: the share ``1 / (1 + exp(-d))`` of a
     row goes left, with ``d`` its distance from the threshold to the left, over the
-    width. If the split is on one column and learned a side for its missing values,
-    these count as ``missing_value`` in place of the mean, which lies on that side.
+    width. If a split on one column learned a side for its missing values, these count
+    as ``missing_value`` in place of the mean, which lies on that side.
     """
 
     terms: tuple[Term, ...]
@@ -70,7 +83,6 @@ class LinearSplit:
     missing_left: bool | None = None
 
     def sign(self, side: Side) -> str:
-        """Sign of the comparison that sends a row to a side."""
         if side == "left":
             return "<=" if self.at_most else ">="
         return ">" if self.at_most else "<"
@@ -80,11 +92,11 @@ class LinearSplit:
 class CategorySplit:
     """Membership of a category in the set of one side.
 
-    ``left`` and ``right`` are the categories of each side, in their sorted order,
-    without those that splits further up keep away from the node; None stands for
-    missing values. ``listed`` are all categories of the smaller child, also those that
-    never reach the node: what is not listed, seen in training or not, goes to the
-    larger child. ``missing_left`` is None where a missing value is an error.
+    ``left`` and ``right`` are the categories of each side, in their order, without
+    those that splits further up keep away from the node; None stands for missing
+    values. ``listed`` are all categories of the smaller child: what is not listed, seen
+    in training or not, goes to the larger. ``missing_left`` is None where a missing
+    value is an error.
     """
 
     column: int
@@ -100,10 +112,10 @@ class CategorySplit:
 class LinearModel:
     """A node's prediction: ``clip(intercept + sum of the terms, low, high)``.
 
-    Terms are those that are not zero, the one that moves the prediction most among the
-    rows of the node first; the range is infinite if the node does not clip.
-    ``level_error`` is the standard error of ``level``, ``target_spread`` the standard
-    deviation of the target in training.
+    Terms are not zero, the one that moves the prediction most among the rows of the
+    node first; the range is infinite if the node does not clip. ``level_error`` is the
+    standard error of ``level``, ``target_spread`` the deviation of the target in
+    training.
     """
 
     target: str
@@ -121,7 +133,6 @@ class LinearModel:
 
 
 def check_node(tree: Tree, node: Any) -> None:
-    """Refuse what is no node of the tree."""
     if not is_integer(node):
         raise TypeError(f"node is {node!r}; give the number of a node.")
     if not 0 <= node < tree.n_nodes:
@@ -137,30 +148,20 @@ def conditions_at(
     """Convert the split of an inner node, unrounded, to units and names of the data.
 
     Lists the conditions that all hold for the rows that go left, one but of
-    conjunctions, each with its position among the tree's comparisons. Each says by
-    itself on which side of it a row, or a missing value, lies.
+    conjunctions, each with its position among the tree's comparisons.
     """
     check_node(tree, node)
     if tree.is_leaf[node]:
         raise ValueError(
             f"Node {node} is a leaf and has no split; ask for its model instead."
         )
-    # Conjunctions that do not hold are left out: any of their conditions may hold.
-    way: list[tuple[int, Side]] = [
-        (one, side)
-        for parent, side in way_to(tree, node)
-        if side == "left" or len(tree.comparisons_at(parent)) == 1
-        for one in tree.comparisons_at(parent)
-    ]
-    return [
-        (
-            one,
-            _category_split(tree, one, way)
-            if tree.kind[one] == SplitKind.DISCRETE
-            else _linear_split(tree, one),
+    found = []
+    for one in tree.comparisons_at(node):
+        on_category = tree.kind[one] == SplitKind.DISCRETE
+        found.append(
+            (one, (_category_split if on_category else _linear_split)(tree, one))
         )
-        for one in tree.comparisons_at(node)
-    ]
+    return found
 
 
 def _linear_split(tree: Tree, one: int) -> LinearSplit:
@@ -173,9 +174,8 @@ def _linear_split(tree: Tree, one: int) -> LinearSplit:
         # The weight of the indicator is what a missing value counts as.
         counts_as = float(effect[indicator] / effect[attribute])
         missing_left = bool(tree.direction[one, indicator] <= tree.threshold[one])
-        missing_value = float(
-            schema.center[attribute] + schema.scale[attribute] * counts_as
-        )
+        missing_value = schema.center[attribute] + schema.scale[attribute] * counts_as
+        missing_value = float(missing_value)
         effect[indicator] = 0.0
     order = _by_effect(effect)
     center, spread = schema.center[order], schema.scale[order]
@@ -196,16 +196,19 @@ def _linear_split(tree: Tree, one: int) -> LinearSplit:
     )
 
 
-def _category_split(tree: Tree, one: int, way: list[tuple[int, Side]]) -> CategorySplit:
+def _category_split(tree: Tree, one: int) -> CategorySplit:
     schema, attribute = tree.schema, int(tree.attribute[one])
     column, categories = schema.discrete[attribute], schema.categories[attribute]
     unseen_left = bool(tree.larger_left[tree.node_of[one]])
     goes_left = tree.goes_left[one, : len(categories)]
     reaching = np.ones(len(categories), bool)
-    for above, side in way:
-        discrete = tree.kind[above] == SplitKind.DISCRETE
-        if discrete and tree.attribute[above] == attribute:
-            reaching &= tree.goes_left[above, : len(reaching)] == (side == "left")
+    alike = (tree.kind == SplitKind.DISCRETE) & (tree.attribute == attribute)
+    for parent, side in way_to(tree, int(tree.node_of[one])):
+        above = tree.comparisons_at(parent)
+        # Of a conjunction that does not hold any condition may hold.
+        for each in above if side == "left" or len(above) == 1 else ():
+            if alike[each]:
+                reaching &= tree.goes_left[each, : len(reaching)] == (side == "left")
     masks = goes_left & reaching, ~goes_left & reaching, goes_left != unseen_left
     left, right, listed = (
         tuple(categories[code] for code in np.flatnonzero(mask)) for mask in masks
@@ -291,3 +294,182 @@ def _terms(
         names = schema.names[column], schema.labels[position]
         terms.append(Term(factor, column, *names, position, center, spread, **more))
     return tuple(terms)
+
+
+def check_counts(**options: Any) -> None:
+    """Refuse options that are neither None nor integers of at least 0."""
+    for name, value in options.items():
+        if value is not None and not is_integer(value):
+            raise TypeError(f"{name} is {value!r}; give an int or None.")
+        if value is not None and value < 0:
+            raise ValueError(f"{name} is {value}; it cannot be negative.")
+
+
+def rounded_split(split: LinearSplit, precision: int | None = None) -> LinearSplit:
+    """Round the numbers of a split, and leave out the terms that round to zero.
+
+    The precision is that of a gate; of a hard split no row may change sides.
+    """
+    terms, width = split.terms, split.width
+    if not terms:
+        return split
+    if width == 0:
+        factors, threshold = _hard_numbers(split)
+        step = 1e-3 * terms[0].spread
+    else:
+        digits = precision or PRECISION
+        width = float(f"{width:.{digits}g}")
+        # Correlated columns make a sum far narrower than its terms: one digit more.
+        digits += len(terms) > 1
+        effect = np.array([term.factor * term.spread for term in terms])
+        step = 10.0**-digits * float(np.linalg.norm(effect))
+        factors = [_rounded(term.factor, step / term.spread) for term in terms]
+        factors[0] = 1.0
+        threshold = _rounded(split.threshold + _moved(terms, factors), step)
+    missing = split.missing_value
+    if missing is not None:  # unless it moved across
+        rounded = _rounded(missing, step)
+        left = rounded <= threshold if split.at_most else rounded >= threshold
+        missing = rounded if left == split.missing_left else missing
+    return replace(
+        split,
+        terms=_with_factors(terms, factors),
+        threshold=threshold,
+        width=width,
+        missing_value=missing,
+    )
+
+
+def _hard_numbers(split: LinearSplit) -> tuple[list[float], float]:
+    """Factors and threshold of a hard split, without what float32 has added."""
+    terms, centers = split.terms, [term.center for term in split.terms]
+    given = [term.factor for term in terms]
+    factors = [1.0, *(float(f"{one:.{_SINGLE_DIGITS}g}") for one in given[1:])]
+    from_center = split.threshold - float(np.dot(given, centers))
+    threshold = from_center + float(np.dot(factors, centers))
+    rounding = max(_SINGLE * abs(from_center), _DOUBLE * terms[0].spread)
+    threshold = plain_number(threshold - rounding, threshold + rounding)
+    if len(terms) == 1 and terms[0].whole:
+        whole = float(round(threshold))
+        if abs(threshold - whole) <= 2.0 * rounding_of_whole(whole, centers[0]):
+            threshold = whole
+    return factors, threshold
+
+
+class PrintedTerm(NamedTuple):
+    """A number times a column (less ``at``), or times being in a set of categories.
+
+    ``here`` and ``effect`` are the mean of the column in the node, and what a standard
+    deviation there moves; ``main`` is the term, or that of the most frequent category.
+    """
+
+    factor: float
+    at: float
+    here: float
+    effect: float
+    main: Term
+    categories: tuple[Any, ...] = ()
+
+
+class PrintedModel(NamedTuple):
+    """An equation as it is printed; hidden terms add a mean in the node."""
+
+    constant: float
+    terms: list[PrintedTerm]
+    hidden: list[PrintedTerm]
+    hidden_mean: float
+    low: float
+    high: float
+
+
+def printed_model(
+    model: LinearModel,
+    precision: int | None = None,
+    max_terms: int | None = None,
+    *,
+    merged: bool = True,
+) -> PrintedModel:
+    """Choose the numbers of an equation as they are printed.
+
+    A column whose zero is far from its values is counted from a round number near those
+    of the node. The constant is the same however many terms are left out: those that
+    move least. ``merged`` puts the categories of a column with the same factor in one
+    term.
+    """
+    step = 10.0 ** -(precision or PRECISION) * model.target_spread
+    factors = [_rounded(term.factor, step / term.spread) for term in model.terms]
+    groups: dict[Any, list[Term]] = {}
+    for term in _with_factors(model.terms, factors):
+        same = merged and term.asks == "category"
+        key = (term.column, term.factor) if same else (term.position,)
+        groups.setdefault(key, []).append(term)
+    terms = sorted(map(_printed, groups.values()), key=lambda term: -term.effect)
+    constant = _rounded(model.intercept - _moved(model.terms, factors), step)
+    constant += sum(term.factor * term.at for term in terms)
+    shown, hidden = terms[:max_terms], terms[len(terms[:max_terms]) :]
+    columns = [term.main.column for term in shown]
+    shown.sort(key=lambda term: columns.index(term.main.column))  # stable
+    mean = sum(term.factor * (term.here - term.at) for term in hidden)
+    numbers = (constant, mean, model.low, model.high)
+    constant, mean, low, high = (_rounded(one, step) for one in numbers)
+    return PrintedModel(constant, shown, hidden, mean, low, high)
+
+
+def _printed(group: list[Term]) -> PrintedTerm:
+    """Merge the terms of some categories, or print one term."""
+    main = max(group, key=lambda term: term.here)
+    if main.asks == "category":
+        share = sum(term.here for term in group)
+        effect = abs(main.factor) * math.sqrt(max(share * (1.0 - share), 0.0))
+        in_order = sorted(group, key=lambda term: term.position)
+        categories = tuple(term.category for term in in_order)
+        return PrintedTerm(main.factor, 0.0, share, effect, main, categories)
+    at = 0.0
+    if main.asks == "number" and abs(main.center) > _FAR_FROM_ZERO * main.spread:
+        at = _rounded(main.here, 10.0 ** math.floor(math.log10(main.spread)))
+    return PrintedTerm(main.factor, at, main.here, main.effect, main)
+
+
+def in_steps(value: float, target_scale: float) -> str:
+    """Write a value of the target to a hundredth of its standard deviation.
+
+    >>> in_steps(180_761.3, 79_000.0)
+    '181,000'
+    """
+    return number(_rounded(value, _STEP_OF_TARGET * target_scale))
+
+
+def reading_cost(tree: Tree, precision: int | None = None) -> int:
+    """Count the numbers in the splits and in the equations of all outputs.
+
+    Those that `export_text` prints; a gate has two more, its width and the shares of a
+    row.
+    """
+    cost = 0
+    for output in map(tree.output, range(tree.n_outputs)):
+        for node in np.flatnonzero(tree.is_leaf).tolist():
+            model = model_in_original_units(output, node)
+            terms = printed_model(model, precision).terms
+            cost += 1 + sum(1 + (term.at != 0) for term in terms)
+    for node in np.flatnonzero(~tree.is_leaf).tolist():
+        for _, split in conditions_at(tree, node):
+            cost += 1
+            if isinstance(split, LinearSplit):
+                n_terms = len(rounded_split(split, precision).terms)
+                cost += (n_terms if n_terms > 1 else 0) + 2 * (split.width > 0)
+    return cost
+
+
+def _moved(terms: Sequence[Term], factors: Sequence[float]) -> float:
+    """Gain of the sum of the terms at the means by these factors."""
+    change = np.array(factors) - [term.factor for term in terms]
+    return float(np.dot(change, [term.center for term in terms]))
+
+
+def _with_factors(terms: Iterable[Term], factors: Iterable[float]) -> tuple[Term, ...]:
+    pairs = zip(terms, factors, strict=True)
+    return tuple(term._replace(factor=factor) for term, factor in pairs if factor)
+
+
+def _rounded(value: float, step: float) -> float:
+    return round(value, round(-math.log10(step))) if math.isfinite(value) else value

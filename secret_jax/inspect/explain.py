@@ -1,4 +1,4 @@
-"""Predictions taken apart: contributions of the columns, and paths in words."""
+"""What columns do: predictions taken apart, and shares in what a tree explains."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -7,13 +7,12 @@ import numpy as np
 
 from secret_jax.data.columns import is_missing
 from secret_jax.data.rows import Table
-from secret_jax.inspect.importances import split_columns
 from secret_jax.inspect.printing import entry, number, quoted
-from secret_jax.inspect.tables import import_pandas
 from secret_jax.inspect.view import View, as_view, estimator_of
 from secret_jax.inspect.words import path_sentence
+from secret_jax.runtime.optional import imported
 from secret_jax.tree.routing import leaf_shares_of
-from secret_jax.tree.structure import Tree
+from secret_jax.tree.structure import SplitKind, Tree
 
 _ROW_BLOCK = 16384  # bounds the memory: a block needs n_leaves shares per row
 # What a screen has room for.
@@ -22,6 +21,9 @@ _MIN_CHANCE = 5e-4  # what rounds to 0.1 %
 _N_DIGITS = 4  # of the largest figure of a row
 # Clipping and missing shares that float64 rounding makes out of nothing.
 _EXACT, _WHOLE = 1e-12, 1e-9
+# The share of the variance that rounding leaves of a constant target.
+_ROUNDING = 1e-9
+_NOTHING = 1e-300  # below every sum of squares; shares of zero stay zero
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -29,48 +31,38 @@ class Explanation:
     """Predictions taken apart; `str` shows the first rows.
 
     For every row ``baseline + contributions.sum(axis=1) + clipping == prediction``, to
-    float64 rounding.
+    float64 rounding. Arrays have a value, or one for each input column, of every row.
 
     Attributes
     ----------
     target : str, or tuple of str
         Name of what is taken apart: the target, or its logarithm; of classes their
         log-odds, of several the score of each row's predicted class.
-    names : tuple of str
-        The input columns.
-    values, categorical, unknown : ndarray (n_rows, n_columns), tuple, ndarray
-        What the rows hold, which columns hold categories, and which of these training
-        never saw.
-    baseline : float, or ndarray of shape (n_rows,) where the targets differ
-        Where the root starts: its equation at the mean of the training rows, which is
-        the mean of the target.
+    names, values, categorical, unknown : tuple, ndarray, tuple, ndarray
+        The input columns, what the rows hold, which columns hold categories, and which
+        of these training never saw.
+    baseline : float, or ndarray where the targets differ
+        The root's equation at the mean of the training rows, the mean of the target.
     linear : ndarray of shape (n_rows, n_columns), float64
         Slope of the leaf's equation times the deviation of the column from its mean in
         the leaf (of categories: of their indicators).
     splits : ndarray of shape (n_rows, n_columns), float64
         Steps of the level, a node's equation at the center of its own rows, by splits
-        on the column; a split on several is shared by the squares of their standardised
+        on the column; one on several is shared by the squares of their standardised
         coefficients.
     clipping : ndarray of shape (n_rows,), float64
         What clipping to the range of the leaf's outputs adds.
     prediction : ndarray of shape (n_rows,), float64
         What is taken apart: as `predict` gives it, without its float32 rounding, or the
         logarithm of that; of classes as `decision_function` does.
-    leaf, share : ndarray of shape (n_rows,), int32 and float64
-        Node id of the leaf, of a soft tree the one with the largest share, and its
-        share in the prediction.
-    path : tuple of str
-        The conditions on the way to that leaf, in words.
-    classes : tuple
-        Labels; empty where numbers are predicted.
-    outcome : str
-        Name of the number that is predicted where its logarithm is taken apart;
-        otherwise empty.
-    predicted : ndarray of shape (n_rows,)
-        As `predict` gives it: of classes their labels, of numbers ``prediction`` or
-        what it is the logarithm of.
-    probability : ndarray of shape (n_rows, n_classes), float64
-        As `predict_proba` gives it.
+    leaf, share, path : ndarrays, tuple of str
+        Leaf, of a soft tree the one with the largest share, its share in the
+        prediction, and the conditions on the way to it, in words.
+    classes, probability : tuple, ndarray of shape (n_rows, n_classes)
+        Labels and probabilities; empty where numbers are predicted.
+    outcome, predicted : str, ndarray
+        Name of the number whose logarithm is taken apart, if one is; what `predict`
+        gives.
     """
 
     target: str | tuple[str, ...]
@@ -112,37 +104,38 @@ class Explanation:
         if step > 0:
             digits = max(0, _N_DIGITS - 1 - int(np.floor(np.log10(step))))
         target = self.target if isinstance(self.target, str) else self.target[row]
-        value = f"{quoted(target)} = {prediction:.{digits}f}"
-        head, below = value, [f"  {value}"]
+        head = value = f"{quoted(target)} = {prediction:.{digits}f}"
         if self.classes:
             chance = self.probability[row]
             order = np.argsort(-chance, kind="stable").tolist()
-            order = [i for i in order if chance[i] >= _MIN_CHANCE]
             chances = [
                 f"{quoted(self.classes[i])} {100 * chance[i]:.1f} %"
-                for i in order[:_N_CLASSES]
+                for i in order
+                if chance[i] >= _MIN_CHANCE
             ]
-            chances += ["..."] * (len(order) > _N_CLASSES)
+            chances[_N_CLASSES:] = ["..."] * (len(chances) > _N_CLASSES)
             label = quoted(self.predicted.tolist()[row])
             head = f"predicted {label} ({', '.join(chances)})"
         elif self.outcome:
             mean = number(self.predicted[row], digits=_N_DIGITS)
             head = f"{quoted(self.outcome)} = {mean}"
-        else:
-            below = []
         share = self.share[row]
         part = "" if share > 1 - _WHOLE else f" ({100 * share:.0f} % of the mixture)"
-        leaf = f"  leaf [{self.leaf[row]}]{part}: {self.path[row]}"
-        baseline = float(np.broadcast_to(self.baseline, len(self))[row])
+        lines = [f"row {row}: {head}"]
+        lines.append(f"  leaf [{self.leaf[row]}]{part}: {self.path[row]}")
+        lines += [f"  {value}"] * (head != value)
         steps = self.steps(row)
         if abs(self.clipping[row]) > _EXACT * step:
             steps.append(("clipping to the outputs of the leaf", self.clipping[row]))
+        baseline = float(np.broadcast_to(self.baseline, len(self))[row])
         figures = [f"{baseline:.{digits}f}", *(f"{v:+.{digits}f}" for _, v in steps)]
-        words = ["baseline", *(name for name, _ in steps)]
-        width = max(map(len, figures))
-        pairs = zip(figures, words, strict=True)
-        terms = (f"  {figure:>{width}}  {name}" for figure, name in pairs)
-        return "\n".join([f"row {row}: {head}", leaf, *below, *terms])
+        width, words = (
+            max(map(len, figures)),
+            ["baseline", *(name for name, _ in steps)],
+        )
+        for figure, word in zip(figures, words, strict=True):
+            lines.append(f"  {figure:>{width}}  {word}")
+        return "\n".join(lines)
 
     def steps(self, row: int) -> list[tuple[str, float]]:
         """Contributions to a row in words, the largest first, without the baseline."""
@@ -158,18 +151,17 @@ class Explanation:
         return steps
 
     def to_dataframe(self) -> Any:
-        """Make a DataFrame of the contributions.
+        """Make a DataFrame of the contributions, with a row for each.
 
-        Returns
-        -------
-        pandas.DataFrame
-            One row per row; ``baseline``, a column for every input column,
-            ``clipping``, ``prediction``, ``leaf`` and ``path``. Of classes and where
-            logarithms are taken apart the sum is called ``score``, and ``prediction``
-            is as `predict` gives it; of classes there is a ``probability of ...`` each.
-            An underscore is added to those of these names that an input column has.
+        Its columns are ``baseline``, those of the input, ``clipping``, ``prediction``,
+        ``leaf`` and ``path``. Of classes and where logarithms are taken apart the sum
+        is called ``score``, and ``prediction`` is as `predict` gives it; of classes
+        there is a ``probability of ...`` each. An underscore is added to those of these
+        names that an input column has.
         """
-        before = {"baseline": np.broadcast_to(self.baseline, len(self))}
+        first = "baseline" + "_" * ("baseline" in self.names)
+        columns = {first: np.broadcast_to(self.baseline, len(self))}
+        columns |= dict(zip(self.names, self.contributions.T, strict=True))
         after: dict[str, Any] = {"clipping": self.clipping}
         if self.classes or self.outcome:
             after["score"] = self.prediction
@@ -177,17 +169,12 @@ class Explanation:
         for label, chance in zip(self.classes, self.probability.T, strict=True):
             after[f"probability of {label}"] = chance
         after |= {"leaf": self.leaf, "path": np.array(self.path, object)}
-
-        def free(columns: dict[str, Any]) -> dict[str, list[Any]]:
-            named = {}
-            for name, values in columns.items():
-                while name in self.names:
-                    name += "_"
-                named[name] = values.tolist()
-            return named
-
-        columns = dict(zip(self.names, self.contributions.T.tolist(), strict=True))
-        return import_pandas().DataFrame(free(before) | columns | free(after))
+        for name, values in after.items():
+            while name in columns:
+                name += "_"
+            columns[name] = values
+        columns = {name: values.tolist() for name, values in columns.items()}
+        return imported("pandas", "Tables", "data").DataFrame(columns)
 
 
 def explain(model: Any, X: Any, *, output: int | str | None = None) -> Explanation:
@@ -205,12 +192,6 @@ def explain(model: Any, X: Any, *, output: int | str | None = None) -> Explanati
     output : int or str, optional
         Which of several outputs of numbers. Of several classes each row tells of its
         predicted class, unless one is named here.
-
-    Returns
-    -------
-    Explanation
-        Of classes with their probabilities; what is taken apart are log-odds. Of
-        losses whose equations are of logarithms these are.
 
     Examples
     --------
@@ -231,48 +212,46 @@ def explain(model: Any, X: Any, *, output: int | str | None = None) -> Explanati
 
 def explain_rows(view: View, table: Table, values: np.ndarray) -> Explanation:
     """Take predictions of encoded rows apart; ``values`` are those of the words."""
-    equations = view.equations
-    schema, n_rows = equations[0].schema, len(table.x)
+    equations, schema, n_rows = view.equations, view.tree.schema, len(table.x)
     of_row, predicted = np.zeros(n_rows, int), None
-    classes, probability, outcome = (), np.zeros((n_rows, 0)), ""
+    classes, probability = (), np.zeros((n_rows, 0))
     if view.classes:
         classes = view.classes.labels
         probability = replace(view, only=None).predict(table)
         of_class = view.classes.predicted(probability)
         of_row = of_class if len(equations) > 1 else of_row
-        labels = np.empty(len(classes), object)
-        labels[:] = classes
-        predicted = labels[of_class]
+        predicted = np.fromiter(classes, object)[of_class]
     linear, splits = np.zeros((2, n_rows, len(schema.names)))
-    clipping, share = np.zeros((2, n_rows))
-    leaf = np.zeros(n_rows, np.int32)
+    clipping, share, baseline = np.zeros((3, n_rows))
+    leaf, target = np.zeros(n_rows, np.int32), np.full(n_rows, "", object)
     shown = np.unique(of_row).tolist() or [0]
     for output in shown:
-        rows = np.flatnonzero(of_row == output)
+        tree, rows = equations[output], np.flatnonzero(of_row == output)
+        baseline[rows] = tree.schema.restore_target(_levels(tree)[0])
+        target[rows] = tree.schema.target_name
         for start in range(0, len(rows), _ROW_BLOCK):
             block = rows[start : start + _ROW_BLOCK]
-            part = _contributions(equations[output], table.take(block))
+            part = _contributions(tree, table.take(block))
             linear[block], splits[block], clipping[block] = part[:3]
             leaf[block], share[block] = part[3:]
-    starts = np.array([one.schema.restore_target(_levels(one)[0]) for one in equations])
-    targets = [tree.schema.target_name for tree in equations]
-    baseline, target = starts[of_row], tuple(targets[i] for i in of_row)
     prediction = baseline + (linear + splits).sum(axis=1) + clipping
-    if len(shown) == 1:
-        baseline, target = float(starts[shown[0]]), targets[shown[0]]
-    if not (classes or view.tree.says_targets):
-        outcome = view.target
+    of_logarithm = not (classes or view.tree.says_targets)
+    if of_logarithm:
         predicted = view.tree.loss.prediction(prediction)
     unknown = np.zeros(linear.shape, bool)
     unknown[:, schema.discrete] = table.codes < 0
     paths = {node: path_sentence(equations[0], node) for node in {*leaf.tolist()}}
+    one = equations[shown[0]]
+    alone = len(shown) == 1
     return Explanation(
-        target=target,
+        target=one.schema.target_name if alone else tuple(target),
         names=schema.names,
         values=values,
         categorical=tuple(i in schema.discrete for i in range(len(schema.names))),
         unknown=unknown,
-        baseline=baseline,
+        baseline=float(one.schema.restore_target(_levels(one)[0]))
+        if alone
+        else baseline,
         linear=linear,
         splits=splits,
         clipping=clipping,
@@ -281,7 +260,7 @@ def explain_rows(view: View, table: Table, values: np.ndarray) -> Explanation:
         share=share,
         path=tuple(paths[node] for node in leaf.tolist()),
         classes=classes,
-        outcome=outcome,
+        outcome=view.target if of_logarithm else "",
         predicted=prediction if predicted is None else predicted,
         probability=probability,
     )
@@ -293,9 +272,8 @@ def _contributions(tree: Tree, table: Table) -> tuple[np.ndarray, ...]:
     n_regressors, scale = schema.n_regressors, schema.target_scale
     coefficient = np.asarray(tree.coefficient[leaves, 0], np.float64)
     slope, center = coefficient[:, 1:], tree.center[leaves]
-    to_input = np.zeros((n_regressors, len(schema.names)))
     inputs = np.array(schema.input_columns[:n_regressors], int)
-    to_input[np.arange(n_regressors), inputs] = 1.0
+    to_input = np.eye(len(schema.names))[inputs]
     low, high = (side[:, 0] for side in tree.clip_range())
     x = table.x[:, :n_regressors].astype(np.float64)
     shares = leaf_shares_of(tree, table).astype(np.float64)
@@ -329,3 +307,105 @@ def _levels(tree: Tree) -> np.ndarray:
     """Value of every node's equation at the center of its own rows, standardised."""
     coefficient = np.asarray(tree.coefficient[:, 0], np.float64)
     return coefficient[:, 0] + np.einsum("nj,nj->n", coefficient[:, 1:], tree.center)
+
+
+def feature_importances(tree: Tree, output: int = 0) -> np.ndarray:
+    """Compute the share of every input column in the explained variance of training.
+
+    Returns shares of shape (n_columns,), float64, not negative, that sum to 1, or zeros
+    if the tree explains nothing of the ``output``.
+
+    A tree with a model in every node explains variance in steps that add up: the root's
+    equation explains a part of it, and every split what the models of its children save
+    over the model of the node. Each step is shared among the columns in proportion to
+    the variance of what it changes in the equation, columns taken as independent:
+
+    - The part of the root's equation goes to its columns, by slope squared times the
+      variance of the column in training (of categories: of their terms together).
+    - A split changes the equations of its children. By how much they differ from the
+      equation of the node at the center of the child's own rows is due to the columns
+      that the split asks for (`split_columns`). A changed slope, times the variance of
+      its column in the child, is an interaction of these with the column of the slope;
+      as in Shapley's value, half of it goes to either.
+
+    So the sum over the columns is exact, but the shares of columns that say the same
+    are as arbitrary as their slopes, and permuting such a column may cost little.
+    """
+    weight = tree.weight
+    if weight[0] <= 0:
+        return np.zeros(len(tree.schema.names))
+    # The mean error if the root said the same of all rows.
+    constant = tree.loss.of_constant(tree.mean[0])
+    if constant is None:  # as if errors grew with the variance of values
+        error = tree.train_error[0]
+        noise = np.maximum(tree.loss.noise(error, tree.mean[0]), _NOTHING)
+        slopes = np.asarray(tree.coefficient[0, output, 1:], np.float64)
+        constant = error * (1.0 + sum_variances(tree, 0, slopes).sum() / noise)
+    square = float(weight[0] * constant[output])
+    importance = savings(tree.restricted(output), square)
+    total = importance.sum()
+    explained = total > _ROUNDING * weight[0]
+    return importance / total if explained else np.zeros_like(importance)
+
+
+def savings(tree: Tree, square: float) -> np.ndarray:
+    """Squared error that every column saves, over that of a constant, ``square``."""
+    weight = tree.weight
+    coefficient = np.asarray(tree.coefficient[:, 0], np.float64)
+    error = weight * tree.train_error[:, 0]
+    of_root = sum_variances(tree, 0, coefficient[0, 1:])
+    importance = max(square - error[0], 0.0) * in_proportion(of_root)
+    for node in np.flatnonzero(~tree.is_leaf):
+        children = [int(tree.left[node]), int(tree.right[node])]
+        saved = max(float(error[node] - error[children].sum()), 0.0)
+        change = coefficient[children] - coefficient[node]
+        slopes = change[:, 1:]
+        level = change[:, 0] + np.einsum("cj,cj->c", slopes, tree.center[children])
+        alone = float(weight[children] @ level**2)
+        joint = weight[children] @ [
+            sum_variances(tree, child, slope)
+            for child, slope in zip(children, slopes, strict=True)
+        ]
+        of_split = split_columns(tree, int(node))
+        total = alone + joint.sum()
+        if total > 0:
+            half = 0.5 * joint.sum() / total
+            of_split = (1.0 - half) * of_split + half * in_proportion(joint)
+        importance += saved * of_split
+    return importance
+
+
+def in_proportion(parts: np.ndarray) -> np.ndarray:
+    """Parts that are not negative as shares of their sum; zeros stay zeros."""
+    return parts / max(parts.sum(), _NOTHING)
+
+
+def sum_variances(tree: Tree, node: int, slopes: np.ndarray) -> np.ndarray:
+    """Variance that each input column, with its indicators, adds to a sum in a node."""
+    schema = tree.schema
+    columns = np.array(schema.input_columns[: len(slopes)], int)
+    first = len(slopes) - schema.n_indicators
+    categories = slice(first, first + len(schema.indicators))
+    square = (slopes * tree.spread[node]) ** 2
+    share, worth = tree.center[node, categories], slopes[categories]
+    square[categories] = share * worth**2
+    variance, mean = np.zeros((2, len(schema.names)))
+    np.add.at(variance, columns, square)
+    np.add.at(mean, columns[categories], share * worth)
+    return np.maximum(variance - mean**2, 0.0)
+
+
+def split_columns(tree: Tree, node: int) -> np.ndarray:
+    """Share of every input column in a split: squares of standardised coefficients."""
+    schema = tree.schema
+    total = np.zeros(len(schema.names))
+    for one in tree.comparisons_at(node):
+        if tree.kind[one] == SplitKind.DISCRETE:
+            columns, parts = [schema.discrete[tree.attribute[one]]], 1.0
+        else:
+            columns = schema.input_columns
+            parts = np.asarray(tree.direction[one], np.float64) ** 2
+        shares = np.zeros_like(total)
+        np.add.at(shares, np.array(columns, int), parts)
+        total += in_proportion(shares)
+    return in_proportion(total)

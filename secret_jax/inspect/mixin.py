@@ -9,33 +9,31 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from secret_jax.data.given import TableLike
 from secret_jax.data.rows import Table
 from secret_jax.data.schema import TableSchema
-from secret_jax.inspect.importances import feature_importances
-from secret_jax.inspect.report.page import tree_fragment
-from secret_jax.inspect.rounding import reading_cost
+from secret_jax.data.validation import TableLike
+from secret_jax.inspect.equations import reading_cost
+from secret_jax.inspect.explain import feature_importances
+from secret_jax.inspect.page import tree_fragment
 from secret_jax.inspect.view import as_view
 from secret_jax.tree.structure import Tree
 
 
 class Importances:
-    """Importances of the columns, for trees and boosters."""
+    """Importances of the columns, for trees and boosters.
 
-    @property
-    def _schema(self) -> TableSchema:
-        raise NotImplementedError
+    Subclasses have a ``_schema``, and ``_importances`` of its columns for an output.
+    """
 
-    def _importances(self, output: int) -> np.ndarray:
-        """Compute the shares of the columns of the schema for an output."""
-        raise NotImplementedError
+    _schema: TableSchema
+    _importances: Any
 
     @property
     def feature_importances_(self) -> np.ndarray:
         """Share of every column in the explained variance, shape (n_features_in_,).
 
-        See `secret_jax.inspect.importances.feature_importances`; of several outputs
-        the mean over those that are explained at all.
+        See `secret_jax.inspect.explain.feature_importances`; of several outputs the
+        mean over those that are explained at all.
         """
         check_is_fitted(self)
         schema = self._schema
@@ -55,13 +53,11 @@ class InspectionMixin(Importances):
 
     # Imported into the class, functions are its methods.
     from secret_jax.inspect.code.export import export_code
-    from secret_jax.inspect.code.onnx import to_onnx
-    from secret_jax.inspect.dot import export_dot
     from secret_jax.inspect.explain import explain
-    from secret_jax.inspect.plot.leaf import plot_leaf
-    from secret_jax.inspect.plot.partition import plot_partition
-    from secret_jax.inspect.plot.tree import plot_tree
-    from secret_jax.inspect.report.page import to_html
+    from secret_jax.inspect.page import to_html
+    from secret_jax.inspect.picture import plot_leaf
+    from secret_jax.inspect.plot_partition import plot_partition
+    from secret_jax.inspect.plot_tree import plot_tree
     from secret_jax.inspect.stability import stability
     from secret_jax.inspect.tables import coefficients, summary, to_dataframe
     from secret_jax.inspect.text import export_text
@@ -80,7 +76,7 @@ class InspectionMixin(Importances):
     def reading_cost_(self) -> int:
         """Numbers to read in the splits and equations, of several outputs the sum.
 
-        See `secret_jax.inspect.rounding.reading_cost`.
+        See `secret_jax.inspect.equations.reading_cost`.
         """
         check_is_fitted(self)
         return reading_cost(self.tree_)

@@ -1,8 +1,9 @@
-"""Numbers, names and counts as they are printed."""
+"""Numbers, names, counts and colours as they are printed, without what draws them."""
 
+import colorsys
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,19 @@ _PLAIN_WORDS = re.compile(
 _PLAIN_SIZES = 1e-4, 1e15
 # From here on thousands are set apart; years are not.
 _GROUPED = 1e4
-_SUFFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
-_DIGITS_OF_MARKS = 6
 # Weights that add up to a whole number but for their rounding are so many rows.
 _WHOLE = 1e-6
+# Of viridis, evenly spaced: dark for the lowest, bright for the highest.
+_SHADES = (
+    *("#440154", "#482878", "#3e4a89", "#31688e", "#26828e"),
+    *("#1f9e89", "#35b779", "#6ece58", "#b5de2b", "#fde725"),
+)
+# Of the "muted" scheme of P. Tol, Colour Schemes, 2021, the darkest one last.
+_CLASSES = (
+    *("#88ccee", "#cc6677", "#ddcc77", "#117733", "#aa4499"),
+    *("#44aa99", "#999933", "#882255", "#332288"),
+)
+_BRIGHTNESS = 0.299, 0.587, 0.114  # of red, green and blue (ITU-R BT.601)
 
 
 def number(value: float, digits: int | None = None) -> str:
@@ -35,10 +45,8 @@ def number(value: float, digits: int | None = None) -> str:
     if value == 0 or low <= abs(value) < high:
         # Adding zero turns a negative zero into zero.
         plain = np.format_float_positional(value + 0.0, trim="-")
-        if abs(value) < _GROUPED:
-            return plain
         whole, point, rest = plain.partition(".")
-        return f"{int(whole):,}{point}{rest}"
+        return plain if abs(value) < _GROUPED else f"{int(whole):,}{point}{rest}"
     return np.format_float_scientific(value, trim="-", exp_digits=1)
 
 
@@ -48,10 +56,10 @@ def short_number(value: float) -> str:
     >>> [short_number(value) for value in (0.25, 1500, 150_000, -2.5e6)]
     ['0.25', '1500', '150k', '-2.5M']
     """
-    for size, suffix in _SUFFIXES:
-        if abs(value) >= max(size, _GROUPED):
-            return number(value / size, digits=_DIGITS_OF_MARKS) + suffix
-    return number(value, digits=_DIGITS_OF_MARKS)
+    units = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
+    fits = (unit for unit in units if abs(value) >= max(unit[0], _GROUPED))
+    size, suffix = next(fits, (1.0, ""))
+    return number(value / size, digits=6) + suffix
 
 
 def percent(share: float) -> str:
@@ -68,9 +76,7 @@ def percent(share: float) -> str:
 
 
 def quoted(name: Any) -> str:
-    """Write a column or category, in quotes unless it is plain words.
-
-    None, the category of missing values, is printed as missing.
+    """Write a column or category, in quotes unless it is plain words; None is missing.
 
     >>> [quoted(name) for name in ("tax (1000 $)", "a - b", 2.0, True, "2")]
     ['tax (1000 $)', "'a - b'", '2', 'True', "'2'"]
@@ -146,3 +152,49 @@ def in_lines(
             lines[-1] += separator.rstrip()
             lines.append(hanging + part)
     return lines
+
+
+def ends_of(values: np.ndarray) -> tuple[float, float]:
+    """Lowest and highest of the finite values; zeros if there are none."""
+    known = values[np.isfinite(values)]
+    return (float(known.min()), float(known.max())) if len(known) else (0.0, 0.0)
+
+
+def shades(values: np.ndarray) -> list[str]:
+    """Colours from the lowest to the highest value; the middle one if all are equal."""
+    low, high = ends_of(values)
+    share = np.full(len(values), 0.5)
+    if high > low:
+        known = np.isfinite(values)
+        share[known] = (values[known] - low) / (high - low)
+    steps = np.linspace(0.0, 1.0, len(_SHADES))
+    sides = [np.interp(share, steps, side) for side in channels(_SHADES).T]
+    return list(map(_hex, np.transpose(sides)))
+
+
+def class_colors(n_classes: int) -> list[str]:
+    """Choose a colour for each class; of two the first one is a grey."""
+    if n_classes == 2:
+        return ["#c3c8d4", _SHADES[3]]
+    if n_classes <= len(_CLASSES):
+        return list(_CLASSES[:n_classes])
+    hues = ((i / n_classes, (0.72, 0.45)[i % 2]) for i in range(n_classes))
+    return [_hex(colorsys.hls_to_rgb(hue, light, 0.55)) for hue, light in hues]
+
+
+def paler(color: str, strength: float) -> str:
+    """Mix a colour with white; of strength 0 it is white."""
+    return _hex(1.0 + strength * (channels([color])[0] - 1.0))
+
+
+def ink_on(color: str) -> str:
+    return "black" if channels([color])[0] @ _BRIGHTNESS > 0.5 else "white"
+
+
+def channels(colors: Iterable[str]) -> np.ndarray:
+    """Red, green and blue of "#rrggbb" from 0 to 1, shape (n_colors, 3)."""
+    return np.array([[*bytes.fromhex(color[1:])] for color in colors]) / 255
+
+
+def _hex(color: Iterable[float]) -> str:
+    return "#" + "".join(f"{round(255 * float(part)):02x}" for part in color)

@@ -9,10 +9,9 @@ from sklearn.utils import check_random_state
 
 from secret_jax.data.sampling import group_numbers
 from secret_jax.data.validation import checked_weight
-from secret_jax.inspect.equations import CategorySplit, conditions_at
-from secret_jax.inspect.rounding import rounded_split
-from secret_jax.inspect.tables import import_pandas
+from secret_jax.inspect.equations import CategorySplit, conditions_at, rounded_split
 from secret_jax.inspect.view import estimator_of
+from secret_jax.runtime.optional import imported
 from secret_jax.runtime.progress import Stage, shown
 from secret_jax.runtime.values import is_integer
 from secret_jax.tree.structure import Tree
@@ -31,13 +30,12 @@ def stability(
 ) -> Any:
     """Fit a model again on reweighted rows, and count what the trees split on.
 
-    For whoever wants to tell others what a tree says: a column that only some of the
-    trees split on may be one of several that would do as well.
+    A column that only some of the trees split on may be one of several that would do as
+    well.
 
     Parameters
     ----------
-    X : array-like or DataFrame of shape (n_rows, n_features)
-    y : array-like of shape (n_rows,) or (n_rows, n_outputs)
+    X, y : array-like or DataFrame
         The rows that the model was fitted on, or others like them.
     sample_weight : array-like of shape (n_rows,), optional
     groups : array-like of shape (n_rows,), optional
@@ -59,24 +57,13 @@ def stability(
         thresholds of splits on it alone the ``low`` and ``high`` decile and the
         ``median``. In ``attrs`` the ``n_leaves`` of each resample's tree.
 
-    Raises
-    ------
-    ValueError
-        If a parameter means nothing, or the rows cannot be used.
-
     Notes
     -----
     A resample multiplies the weight of each row, or group, by a draw from the
-    exponential distribution: the Bayesian bootstrap. No row is there twice, since
-    copies of a row cannot judge each other, and none is left out, so that every
+    exponential distribution: the Bayesian bootstrap (Rubin, Annals of Statistics 9,
+    1981; of trees Philipp, Zeileis and Strobl, COMPSTAT 2016). No row is there twice,
+    since copies of a row cannot judge each other, and none is left out, so that every
     resample has all classes and categories.
-
-    References
-    ----------
-    D. B. Rubin. The Bayesian Bootstrap. Annals of Statistics 9, 1981.
-
-    M. Philipp, A. Zeileis and C. Strobl. A Toolkit for Stability Assessment of
-    Tree-Based Learners. COMPSTAT 2016.
 
     Examples
     --------
@@ -111,8 +98,7 @@ def stability(
 
 
 def _frequencies(trees: list[Tree]) -> Any:
-    """Count what the first tree, and the others, split on."""
-    pandas, rows = import_pandas(), []
+    rows = []
     for number, tree in enumerate(trees):
         for node in np.flatnonzero(~tree.is_leaf).tolist():
             for _, split in conditions_at(tree, node):
@@ -124,27 +110,29 @@ def _frequencies(trees: list[Tree]) -> Any:
                     if [term.asks for term in split.terms] == ["number"]:
                         cut = rounded_split(split).threshold
                 rows += [(number, node == 0, column, cut) for column in columns]
+    pandas = imported("pandas", "Tables", "data")
     asked = pandas.DataFrame(rows, columns=["tree", "at_root", "column", "threshold"])
     asked = asked.astype({"at_root": bool, "threshold": float})
-    of_tree, others = asked[asked["tree"] == 0], asked[asked["tree"] > 0]
-    names, n_resamples = trees[0].schema.names, len(trees) - 1
+    others = asked[asked["tree"] > 0]
 
     def share(rows: Any) -> Any:
-        return rows.groupby("column")["tree"].nunique() / n_resamples
+        return rows.groupby("column")["tree"].nunique() / (len(trees) - 1)
 
-    cuts = others.groupby("column")["threshold"]
+    cuts, index = others.groupby("column")["threshold"], sorted(set(asked["column"]))
     table = pandas.DataFrame(
         {
             "resamples": share(others),
             "at_root": share(others[others["at_root"]]),
-            **{"low": cuts.quantile(0.1), "median": cuts.median()},
+            "in_tree": pandas.Series(index, index).isin(
+                asked["column"][asked["tree"] == 0]
+            ),
+            "low": cuts.quantile(0.1),
+            "median": cuts.median(),
             "high": cuts.quantile(0.9),
         },
-        index=sorted(set(asked["column"])),
-    )
-    table.insert(2, "in_tree", table.index.isin(of_tree["column"]))
-    table = table.fillna({"resamples": 0.0, "at_root": 0.0})
-    table.index = [str(names[column]) for column in table.index]
+        index=index,
+    ).fillna({"resamples": 0.0, "at_root": 0.0})
+    table.index = [str(trees[0].schema.names[column]) for column in table.index]
     table = table.sort_values(["resamples", "at_root"], ascending=False, kind="stable")
     table.attrs["n_leaves"] = [tree.n_leaves for tree in trees[1:]]
     return table

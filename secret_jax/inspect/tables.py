@@ -8,7 +8,7 @@ import json
 import math
 import textwrap
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
@@ -19,10 +19,12 @@ from secret_jax.inspect.equations import (
     check_node,
     clip_range_of,
     conditions_at,
+    in_steps,
     model_in_original_units,
+    printed_model,
+    rounded_split,
 )
 from secret_jax.inspect.printing import counted_leaves, number
-from secret_jax.inspect.rounding import in_steps, printed_model, rounded_split
 from secret_jax.inspect.view import Readable, View, as_view
 from secret_jax.inspect.words import (
     model_equation,
@@ -36,18 +38,6 @@ from secret_jax.runtime.values import is_real
 from secret_jax.tree.structure import SplitKind, StopReason, Tree
 
 CENTER = "(at the center)"
-_WHOLE, _FLOAT, _TEXT = "int64", "float64", "object"
-# Columns of equations, of nodes, and of the outputs of a node.
-_OF_TERM = {"node": _WHOLE, "term": _TEXT, "column": _TEXT}
-_OF_TERM |= dict.fromkeys(("coefficient", "standard_error", "low", "high"), _FLOAT)
-_OF_TERM |= dict.fromkeys(("center", "effect"), _FLOAT)
-_NEIGHBOURS = "parent", "left", "right", "depth"
-_OF_NODE: dict[str, str] = dict.fromkeys(("node", *_NEIGHBOURS), _WHOLE)
-_OF_NODE |= dict.fromkeys(("kind", "split", "attribute", "factors"), _TEXT)
-_OF_NODE |= dict.fromkeys(("threshold", "rows", "share", "gain"), _FLOAT)
-_OF_NODE |= {"stop_reason": _TEXT}
-_OF_OUTPUT = {"mean": _FLOAT, "error": _FLOAT, "model": _TEXT}
-_OF_OUTPUT |= {"low": _FLOAT, "high": _FLOAT}
 # Of the summary: characters of a line, of a figure, and of a name.
 _WIDTH, _CELL = 88, 11
 _NAME = _WIDTH - 5 * _CELL
@@ -71,10 +61,10 @@ def to_dataframe(tree: Readable, *, output: int | str | None = None) -> Any:
     pandas.DataFrame
         One row per node, parents before their children:
 
-        - ``node``, ``parent``, ``left``, ``right``: ids as `apply` gives them, -1 where
-          there is none; ``depth``.
-        - ``kind``: "axis", "oblique", "discrete", "conjunction" or "leaf".
-        - ``split``: the condition to go left, in words.
+        - ``node``, ``parent``, ``left``, ``right``: ids as `apply` gives them, or -1;
+          ``depth``.
+        - ``kind``: "axis", "oblique", "discrete", "conjunction" or "leaf"; ``split``:
+          the condition to go left, in words.
         - ``attribute``: the column of an axis or discrete split; ``factors`` of axis
           and oblique splits as JSON, ``{"length": 1.0, "weight": -2.26}``, and the
           ``threshold`` of their sum, as printed; numbers of gates are not rounded.
@@ -82,27 +72,21 @@ def to_dataframe(tree: Readable, *, output: int | str | None = None) -> Any:
         - ``gain`` of the split as the search measured it; comparable within a tree. Of
           a fixed split what the models of its sides save, in squared error or loss.
         - ``stop_reason``: why a leaf was not split, in words.
-        - ``mean`` of the target on these rows; of classes the share of the class.
-        - ``error``: root mean squared error of the node's model on these rows, in units
-          of the target, or with a loss its mean.
+        - ``mean`` of the target on these rows, or the share of the class; ``error``:
+          root mean squared error of the node's model on them, in units of the target,
+          or with a loss its mean.
         - ``model``: the equation of the node, of inner nodes too; its value is clipped
           to [``low``, ``high``].
 
         Of several outputs the last five are there for each: ``mean of A`` and so on.
-
-    Raises
-    ------
-    ImportError
-        If pandas is not installed.
     """
-    view = _view_of_all(tree, output)
+    view = as_view(tree, output, several=True)
     equations = view.equations
-    several, types = len(equations) > 1, dict(_OF_NODE)
+    several = len(equations) > 1
     whole = view.tree if several else equations[0]
     rows = [_node_row(whole, node) for node in range(whole.n_nodes)]
     for name, one in zip(whole.schema.target_names, equations, strict=True):
         suffix, schema = f" of {name}" * several, one.schema
-        types |= {column + suffix: kind for column, kind in _OF_OUTPUT.items()}
         for node, row in enumerate(rows):
             mean_loss = max(float(one.train_error[node, 0]), 0.0)
             low, high = clip_range_of(one, node)
@@ -113,11 +97,10 @@ def to_dataframe(tree: Readable, *, output: int | str | None = None) -> Any:
                 f"low{suffix}": low,
                 f"high{suffix}": high,
             }
-    return _frame(rows, types)
+    return _frame(rows)
 
 
 def _node_row(tree: Tree, node: int) -> dict[str, Any]:
-    """Describe a node, whatever its outputs."""
     kind, is_leaf = SplitKind(int(tree.kind[node])), bool(tree.is_leaf[node])
     attribute, factors, threshold = None, None, math.nan
     several = len(tree.comparisons_at(node)) > 1
@@ -136,9 +119,10 @@ def _node_row(tree: Tree, node: int) -> dict[str, Any]:
         saved = error[node] - error[tree.left[node]] - error[tree.right[node]]
         gain = max(float(saved), 0.0)
     reason = StopReason(int(tree.stop_reason[node])).sentence
+    neighbours = ("parent", "left", "right", "depth")
     return {
         "node": node,
-        **{name: int(getattr(tree, name)[node]) for name in _NEIGHBOURS},
+        **{name: int(getattr(tree, name)[node]) for name in neighbours},
         "kind": "conjunction" if several else kind.name.lower(),
         "split": None if is_leaf else split_sentence(tree, node),
         "attribute": attribute,
@@ -149,6 +133,17 @@ def _node_row(tree: Tree, node: int) -> dict[str, Any]:
         "gain": gain,
         "stop_reason": reason if is_leaf else None,
     }
+
+
+def _frame(rows: list[dict[str, Any]]) -> Any:
+    """Make a DataFrame of rows of numbers, and of texts or None."""
+    numbers = {
+        name: type(value)
+        for name, value in rows[0].items()
+        if isinstance(value, int | float)
+    }
+    pandas = imported("pandas", "Tables", "data")
+    return pandas.DataFrame(rows, dtype=object).astype(numbers)
 
 
 def coefficients(
@@ -177,8 +172,7 @@ def coefficients(
         number, and are printed together, have a row each:
 
         - ``node``, ``term`` (as it is printed alone), ``column``; of several outputs
-          ``output`` as well, or ``class`` where they stand for classes: every class has
-          an equation of its own.
+          ``output`` as well, or ``class``: every class has an equation of its own.
         - ``coefficient`` in units of the target per unit of the column; of an indicator
           the difference to rows without it.
         - ``standard_error``, and ``low`` and ``high`` of the interval; NaN where there
@@ -186,21 +180,15 @@ def coefficients(
         - ``center``: mean of the column in the node; ``effect``: by how much one
           standard deviation of the column in the node moves the prediction.
 
-    Raises
-    ------
-    ValueError
-        If the node does not exist, or the coverage is none.
-
     Notes
     -----
     Standard errors are ``s * sqrt(diag(inverse(C)) / n)`` with s² the noise of the node
     (`secret_jax.tree.degrees.noise_variance`), n the weight of its rows, and C the
     second moments of the columns in the equation, those of the parent counting as
-    thirty rows.
-    They take the splits and the choice of terms as given and the noise as the same for
-    all rows, so intervals are too narrow where a node has few rows for its columns.
-    With a loss see `secret_jax.models.standard_errors`; of more than two classes there
-    are none.
+    thirty rows. They take the splits and the choice of terms as given and the noise as
+    the same for all rows, so intervals are too narrow where a node has few rows for its
+    columns. With a loss see `secret_jax.models.short_models`; of more than two
+    classes there are none.
 
     Examples
     --------
@@ -211,8 +199,11 @@ def coefficients(
     >>> bool((table["low"] <= table["high"]).all())
     True
     """
-    width = _normal_width(coverage)
-    view = _view_of_all(tree, output)
+    check_coverage(coverage)
+    width, view = (
+        NormalDist().inv_cdf(0.5 + 0.5 * coverage),
+        as_view(tree, output, several=True),
+    )
     if node is not None:
         check_node(view.tree, node)
     several, kind = len(view.equations) > 1, "class" if view.classes else "output"
@@ -220,29 +211,19 @@ def coefficients(
     leaves, rows = np.flatnonzero(view.tree.is_leaf).tolist(), list[dict[str, Any]]()
     for one in leaves if node is None else [node]:
         for name, equation in zip(names, view.equations, strict=True):
-            model, of = (
-                model_in_original_units(equation, one),
-                {"node": one, kind: name},
-            )
-            error = model.level_error
-            at_center = {"term": CENTER, "coefficient": model.level}
-            rows.append(of | at_center | {"standard_error": error})
-            rows += [
-                {
-                    **of,
-                    "term": term.label,
-                    "column": term.name,
-                    "coefficient": term.factor,
-                    "standard_error": term.error,
-                    "center": term.here,
-                    "effect": term.effect,
-                }
-                for term in model.terms
+            model = model_in_original_units(equation, one)
+            lines = [(CENTER, None, model.level, model.level_error, math.nan, math.nan)]
+            lines += [
+                (t.label, t.name, t.factor, t.error, t.here, t.effect)
+                for t in model.terms
             ]
-    for row in rows:
-        half = width * row["standard_error"]
-        row["low"], row["high"] = row["coefficient"] - half, row["coefficient"] + half
-    return _frame(rows, ({"node": _WHOLE, kind: _TEXT} if several else {}) | _OF_TERM)
+            of = {"node": one} | ({kind: name} if several else {})
+            for term, column, value, error, center, effect in lines:
+                line = {"term": term, "column": column, "coefficient": value}
+                ends = {"low": value - width * error, "high": value + width * error}
+                line |= {"standard_error": error, **ends}
+                rows.append(of | line | {"center": center, "effect": effect})
+    return _frame(rows)
 
 
 def summary(
@@ -260,19 +241,12 @@ def summary(
     Returns
     -------
     str
-        First the number of rows and leaves, and the share of the variance that is
-        explained on the training rows (with a loss its mean). Then for each leaf its
-        rows, and for each term of its equation the coefficient, its standard error,
-        their ratio t, and an interval by the normal distribution, as printed elsewhere
-        (a dash where errors are not known); the first line is the
-        value at the center of the leaf's rows. See `coefficients` for what standard
-        errors are, and for the same as a DataFrame.
-
-    Raises
-    ------
-    ValueError
-        If the coverage is none, or several numbers are predicted and ``output`` is not
-        given.
+        First the rows and leaves, and the share of the variance that is explained on
+        the training rows (with a loss its mean). Then for each leaf its rows, the value
+        at their center, and for each term of its equation the coefficient, its standard
+        error, their ratio t, and an interval by the normal distribution, as printed
+        elsewhere (a dash where errors are not known). `coefficients` says what standard
+        errors are.
 
     Examples
     --------
@@ -290,7 +264,8 @@ def summary(
     (at the center)      14.23     0.1098      129.6      14.02      14.45
     ...
     """
-    width, view = _normal_width(coverage), as_view(tree, output)
+    check_coverage(coverage)
+    width, view = NormalDist().inv_cdf(0.5 + 0.5 * coverage), as_view(tree, output)
     whole, low = view.tree, 0.5 * (1.0 - float(coverage))
     what, (explained,) = quality(whole, float(whole.leaf_error.sum()))
     leaves, n_rows = counted_leaves(whole.n_leaves), number(float(whole.weight[0]))
@@ -308,7 +283,11 @@ def summary(
             facts = f"n = {number(float(equation.weight[node]))}, {loss.error_name}"
             facts = f"{schema.target_name}: {facts} {error}"
             lines += [*textwrap.wrap(facts, _WIDTH), _cells("", heads), "-" * _WIDTH]
-            for term, value, error, _ in equation_lines(equation, node)[0]:
+            model = model_in_original_units(equation, node)
+            figures = [(CENTER, model.level, model.level_error)]
+            printed = printed_model(model).terms
+            figures += [(term_words(t), t.factor, t.main.error) for t in printed]
+            for term, value, error in figures:
                 cells = [f"{value:.4g}", *"----"]
                 if error > 0:
                     ends = value - width * error, value + width * error
@@ -317,35 +296,9 @@ def summary(
     return "\n".join([*lines, "=" * _WIDTH, *textwrap.wrap(_NOTE, _WIDTH)]) + "\n"
 
 
-def _cells(name: str, cells: Sequence[str]) -> str:
+def _cells(name: str, cells: Iterable[str]) -> str:
     shown = textwrap.shorten(name, _NAME - 1, placeholder="…")
     return f"{shown:<{_NAME}}" + "".join(f"{cell:>{_CELL}}" for cell in cells)
-
-
-class Line(NamedTuple):
-    """A number of an equation as it is printed, and its standard error.
-
-    ``moves`` is what one standard deviation of the column in the node moves; NaN of the
-    value at the center.
-    """
-
-    term: str
-    value: float
-    error: float
-    moves: float
-
-
-def equation_lines(
-    equation: Tree, node: int, max_terms: int | None = None
-) -> tuple[list[Line], int]:
-    """List the value at the center of a node's rows and its terms; count the hidden."""
-    model = model_in_original_units(equation, node)
-    printed = printed_model(model, max_terms=max_terms)
-    lines = [Line(CENTER, model.level, model.level_error, math.nan)]
-    for term in printed.terms:
-        moves = math.copysign(term.effect, term.factor)
-        lines.append(Line(term_words(term), term.factor, term.main.error, moves))
-    return lines, len(printed.hidden)
 
 
 class NodeTable(NamedTuple):
@@ -359,14 +312,16 @@ class NodeTable(NamedTuple):
 def node_table(view: View, node: int, max_terms: int) -> NodeTable:
     """List the largest terms of a node; of several classes these are the columns."""
     if len(view.equations) == 1:
-        (center, *terms), n_hidden = equation_lines(view.equations[0], node, max_terms)
-        level = in_steps(center.value, view.equations[0].schema.target_scale)
-        lines = [[CENTER, level, _around(center.error), ""]]
-        for term, value, error, moves in terms:
-            moved = number(moves, digits=2)
-            lines.append([term, number(value), _around(error), moved])
+        model = model_in_original_units(view.equations[0], node)
+        printed = printed_model(model, max_terms=max_terms)
+        level = in_steps(model.level, model.target_spread)
+        lines = [[CENTER, level, _around(model.level_error), ""]]
+        for term in printed.terms:
+            moves = number(math.copysign(term.effect, term.factor), digits=2)
+            error = _around(term.main.error)
+            lines.append([term_words(term), number(term.factor), error, moves])
         heads = ["term", "coefficient", "std. error", "moves"]
-        return NodeTable(heads, lines, n_hidden)
+        return NodeTable(heads, lines, len(printed.hidden))
     shown = view.shown_in(node)
     effects, cells = defaultdict[str, float](float), {}
     constants = ["constant"]
@@ -389,40 +344,5 @@ def _around(error: float) -> str:
 
 
 def check_coverage(coverage: Any) -> None:
-    """Refuse what is no number between 0 and 1."""
     if not is_real(coverage) or not 0 < coverage < 1:
         raise ValueError(f"coverage must be a float in (0, 1). Got {coverage!r}.")
-
-
-def _normal_width(coverage: Any) -> float:
-    """Deviations that a normal interval reaches to either side."""
-    check_coverage(coverage)
-    return NormalDist().inv_cdf(0.5 + 0.5 * float(coverage))
-
-
-def _view_of_all(tree: Readable, output: int | str | None) -> View:
-    """View of all outputs, or of one that is named; an equation of each."""
-    view = as_view(tree, output, several=True)
-    if view.classes is None or view.tree.n_outputs > 1 or output is None:
-        return view
-    if view.classes.position(output) == 0:
-        raise ValueError(
-            "Of two classes the tree has the equation of the second, "
-            f"{view.classes.labels[1]!r}; leave output={output!r} out."
-        )
-    return view
-
-
-def _frame(rows: Sequence[Mapping[str, Any]], types: Mapping[str, str]) -> Any:
-    """Make a DataFrame of rows, with the columns of given types."""
-    pandas = import_pandas()
-    return pandas.DataFrame(
-        {
-            name: pandas.Series([row.get(name) for row in rows], dtype=kind)
-            for name, kind in types.items()
-        }
-    )
-
-
-def import_pandas() -> Any:
-    return imported("pandas", "Tables", "data")

@@ -1,11 +1,17 @@
-"""Export of a tree to indented text, in the units and names of the data."""
+"""A tree as indented text and as DOT for Graphviz, in units and names of the data."""
 
 import textwrap
 from dataclasses import replace
 from typing import Any
 
-from secret_jax.inspect.printing import counted, counted_leaves, counted_rows, in_lines
-from secret_jax.inspect.rounding import check_counts
+from secret_jax.inspect.equations import check_counts
+from secret_jax.inspect.printing import (
+    counted,
+    counted_leaves,
+    counted_rows,
+    in_lines,
+    ink_on,
+)
 from secret_jax.inspect.view import Readable, View, as_view
 from secret_jax.inspect.words import (
     MAX_CATEGORIES,
@@ -16,12 +22,16 @@ from secret_jax.inspect.words import (
     one_leaf_sentence,
     split_parts,
 )
-from secret_jax.tree.structure import SplitKind
-from secret_jax.tree.totals import Side, leaves_below
+from secret_jax.tree.structure import SplitKind, StopReason
+from secret_jax.tree.totals import Side, in_order, leaves_below, way_to
 
 _WIDTH = 100  # characters in a line
 _WHOLE_WORDS: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
 _REPEATED = 3  # parts of a sum that are repeated after "else"
+# Of a drawing: terms and characters of a line of a box; points of edges, to no rows and
+# to all.
+_OF_BOXES, _BOX_WIDTH = Wording(max_terms=8), 44
+_THINNEST, _THICKEST = 0.5, 5.5
 _BRANCHES: tuple[tuple[str, Side], ...] = (("if", "left"), ("else", "right"))
 
 
@@ -42,26 +52,24 @@ def export_text(
         Deepest level that is shown; inner nodes on it are shown with their own model.
     precision : int, optional
         Significant digits of the equations, 3 by default: a coefficient is rounded in
-        steps of ``10**-precision`` of the target's standard deviation, over one
-        standard deviation of its column. 16 prints all digits there are. Splits always
-        have the digits they need for every training row to keep its way.
+        steps of ``10**-precision`` of the target's standard deviation, over one of its
+        column. 16 prints all digits there are. Splits always have the digits they need
+        for every training row to keep its way.
     max_terms : int, optional
-        Most terms of an equation: those that move it most in their node. The others
-        are counted, and what they add on average is told. None: all.
+        Most terms of an equation: those that move it most in their node. The others are
+        counted, and what they add on average is told.
     max_categories : int or None
         Longer lists of categories are replaced by the other side's, if that is short,
         or abbreviated; None: never.
     output : int or str, optional
         Which of several outputs, or which class against all others.
 
-    Returns
-    -------
-    str
-        The numbers in brackets are those of the nodes, as `apply` gives them. ``mean``
-        is that of the target among the node's training rows, ``error`` the root mean
-        squared error on them, in units of the target. Rows are counted with their
-        weights. Of a soft tree the rows and errors of a node are those that the tree
-        with hard splits would send there.
+    Notes
+    -----
+    The numbers in brackets are those of the nodes, as `apply` gives them. ``mean`` is
+    that of the target among the node's training rows, ``error`` the root mean squared
+    error on them, in units of the target. Rows are counted with their weights. Of a
+    soft tree both are of the rows that the tree with hard splits would send there.
     """
     check_counts(max_depth=max_depth)
     wording = Wording(
@@ -102,20 +110,19 @@ def export_text(
 
 def _head(view: View, precision: int | None, is_clipped: bool) -> list[str]:
     """Write what is said of the whole tree, and what its marks mean."""
-    tree, n_numbers = view.tree, view.n_numbers(precision)
+    tree, clipped = view.tree, mixture_facts(view.tree)
     head = (
         f"{view.title}: a tree of {counted_leaves(tree.n_leaves)}, depth "
-        f"{tree.max_depth}, {counted(n_numbers, 'number', 'numbers')} to read, grown "
-        f"on {counted_rows(tree.weight[0])}"
+        f"{tree.max_depth}, {counted(view.n_numbers(precision), 'number', 'numbers')} "
+        f"to read, grown on {counted_rows(tree.weight[0])}"
     )
     legend = "to read: numbers in splits and equations"
-    if is_clipped or "clipped to [" in mixture_facts(tree):
+    if is_clipped or "clipped to [" in clipped:
         legend += "; clipped to [a, b]: a or b stands for what lies beyond"
     lines = [*textwrap.wrap(head, _WIDTH, **_WHOLE_WORDS), *view.keys, legend]
     if tree.n_leaves == 1:
         lines.append(one_leaf_sentence(tree))
     if tree.is_soft:
-        clipped = mixture_facts(tree)
         mixture = "the prediction is the mixture of the leaves by these shares"
         if not tree.says_targets:
             mixture = "what the leaves say is mixed by these shares"
@@ -140,3 +147,51 @@ def _wrapped(parts: list[str], indent: str, label: str) -> list[str]:
         broken = [first, *("  " + line for line in rest)]
         pieces += broken if len(part) > width else [part]
     return in_lines(pieces, _WIDTH, hanging)
+
+
+def dot_code(view: View, max_depth: int | None) -> str:
+    check_counts(max_depth=max_depth)
+    tree, n_leaves, fills = view.tree, leaves_below(view.tree), view.fills
+    size = f"{counted_leaves(tree.n_leaves)}, {counted_rows(tree.weight[0])}"
+    title = _quoted([f"{view.title}: {size}"])
+    lines = [
+        "digraph tree {",
+        f"    graph [label={title}, labelloc=t, rankdir=TB];",
+        '    node [shape=box, style="rounded,filled", fontname="Helvetica"];',
+        '    edge [fontname="Helvetica"];',
+    ]
+    for node in in_order(tree, max_depth):
+        facts, more = ", ".join(view.facts(node)), ""
+        equations = [model_parts(o, node, _OF_BOXES) for o in view.equations_of(node)]
+        if tree.is_leaf[node]:
+            reason = StopReason(int(tree.stop_reason[node])).sentence
+            more = f", tooltip={_quoted([reason])}"
+        elif tree.depth[node] == max_depth:
+            facts += f", {counted_leaves(n_leaves[node])} below"
+            more = ', style="rounded,filled,dashed"'
+        else:
+            equations = [split_parts(tree, node, _OF_BOXES)]
+        words = [" ".join(parts) for parts in equations]
+        words[0] = f"[{node}] {words[0]}"
+        label = [*(line for one in words for line in _lines(one)), *_lines(facts)]
+        color = fills[node] if tree.n_nodes > 1 else "white"  # it is compared with none
+        ink = ink_on(color) if tree.n_nodes > 1 else "black"
+        more += f', fillcolor="{color}", fontcolor={ink}'
+        lines.append(f"    {node} [label={_quoted(label)}{more}];")
+        for parent, side in way_to(tree, node)[-1:]:
+            answer = "yes" if side == "left" else "no"
+            share = float(tree.weight[node] / tree.weight[0])
+            width = _THINNEST + (_THICKEST - _THINNEST) * share
+            style = f'label="{answer}", penwidth={width:.2f}'
+            lines.append(f"    {parent} -> {node} [{style}];")
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def _lines(text: str) -> list[str]:
+    return textwrap.wrap(text, _BOX_WIDTH, **_WHOLE_WORDS) or [text]
+
+
+def _quoted(lines: list[str]) -> str:
+    escaped = [line.replace("\\", "\\\\").replace('"', '\\"') for line in lines]
+    # A line break in a name would end the line of the file as well.
+    return '"' + "\\n".join(" ".join(line.splitlines()) for line in escaped) + '"'

@@ -18,10 +18,21 @@ from secret_jax.data.encoding import encode
 from secret_jax.data.labels import validated_labels
 from secret_jax.data.rows import Table
 from secret_jax.data.validation import validated_targets
-from secret_jax.inspect.colors import Scale, class_colors, paler
-from secret_jax.inspect.equations import model_in_original_units
-from secret_jax.inspect.printing import counted_rows, number, percent, quoted
-from secret_jax.inspect.rounding import in_steps, printed_model, reading_cost
+from secret_jax.inspect.equations import (
+    in_steps,
+    model_in_original_units,
+    printed_model,
+    reading_cost,
+)
+from secret_jax.inspect.printing import (
+    class_colors,
+    counted_rows,
+    number,
+    paler,
+    percent,
+    quoted,
+    shades,
+)
 from secret_jax.losses.classes import class_in_words
 from secret_jax.tree import routing
 from secret_jax.tree.structure import Tree
@@ -35,7 +46,7 @@ _EXACT = 1e-14  # a mean loss below it is what float32 leaves of an exact fit
 
 
 class Classes(NamedTuple):
-    """Labels of all classes, in order, as plain values, and what mistakes cost.
+    """Labels of all classes, in order, as plain values.
 
     ``costs`` are those of taking a class (row) for another (column); None: all the
     same. ``target`` is the name of what has these classes, if it has one.
@@ -86,20 +97,11 @@ def with_all_classes(probability: np.ndarray) -> np.ndarray:
 class View:
     """A tree as it is read: one equation in a node for each of its outputs, and a link.
 
-    Attributes
-    ----------
-    tree : Tree
-        Restricted to the number that is read; of classes with all of its outputs.
-    name : str
-        That of a target that is a number; equations may say something else, its
-        logarithm for example.
-    classes : Classes, optional
-        None: numbers are predicted.
-    only : int, optional
-        Position of the output that is read, or of the class that is read against all
-        others. None: all of them.
-    n_outputs : int
-        Number of outputs that were fitted.
+    ``tree`` is restricted to the number that is read; of classes it has all of its
+    outputs. ``name`` is that of a target that is a number; equations may say something
+    else, its logarithm for example. ``only`` is the position of the output that is
+    read, or of the class that is read against all others (None: all), among the
+    ``n_outputs`` that were fitted. Without ``classes`` numbers are predicted.
     """
 
     tree: Tree
@@ -128,7 +130,6 @@ class View:
         return [self.equations[i] for i in self.shown_in(node)]
 
     def n_numbers(self, precision: int | None = None) -> int:
-        """Numbers to read in the splits and equations."""
         (first, *others) = self.equations
         return reading_cost(self.tree if others else first, precision)
 
@@ -151,12 +152,10 @@ class View:
         if self.classes is None:
             return " ".join(self.tree.schema.target_name.split())
         target, names = self.classes.target, list(map(quoted, self.names))
-        n_shown = 2
-        while n_shown < len(names):
-            if len(" / ".join(names[: n_shown + 1])) > _TITLE_WIDTH:
-                names[n_shown:] = [f"{len(names) - n_shown} more"]
-                break
-            n_shown += 1
+        lengths = np.cumsum([len(name) + 3 for name in names]) - 3  # with " / "
+        n_shown = max(int(np.searchsorted(lengths, _TITLE_WIDTH, side="right")), 2)
+        if n_shown < len(names):
+            names[n_shown:] = [f"{len(names) - n_shown} more"]
         title = " / ".join(names)
         return f"{quoted(target)} ({title})" if target else title
 
@@ -179,10 +178,10 @@ class View:
         """Lines that explain the marks of the text."""
         loss = self.tree.loss
         if self.classes is None:
-            error = f"mean: of the target; {loss.error_name.split()[-1]}"
-            return [
-                f"[n]: node n; {error}: {loss.error_name}; both on the training rows"
-            ]
+            told = (
+                f"mean: of the target; {loss.error_name.split()[-1]}: {loss.error_name}"
+            )
+            return [f"[n]: node n; {told}; both on the training rows"]
         share = f"%: share of the class; {loss.error_word}: mean"
         lines = [f"[n]: node n; {share}, both on the training rows"]
         lines += [self.meaning] * bool(self.meaning)
@@ -201,23 +200,21 @@ class View:
         share = f"{number(100 * float(share), digits=3)} %"
         rows, error = f"{counted_rows(tree.weight[node])} ({share})", tree.train_error
         if self.classes is not None:
+            shares, names = self.shares[node], list(map(quoted, self.names))
+            order = [1]  # of two one is told
+            if not self.is_scalar:
+                order = np.argsort(-shares, kind="stable").tolist()
+                order = [i for i in order if shares[i] >= _MIN_SHARE]
+            words = [f"{percent(shares[i])} {names[i]}" for i in order[:_MAX_SHARES]]
+            words += [f"{len(order) - _MAX_SHARES} more"] * (len(order) > _MAX_SHARES)
             mean_loss = number(float(error[node].sum()), digits=3)
-            return [rows, *self._shares(node), f"{loss.error_word} {mean_loss}"]
+            return [rows, *words, f"{loss.error_word} {mean_loss}"]
         scale, mean_loss = tree.schema.target_scale, float(error[node, 0])
         spread = 1.0 if tree.says_targets else float(tree.deviation[0, 0])
         spread = scale * (spread or 1.0)  # one target alone does not vary
         reported = 0.0 if mean_loss < _EXACT else loss.reported(mean_loss, scale)
         mean = f"mean {in_steps(float(self.means[node]), spread)}"
         return [rows, mean, f"{loss.error_name.split()[-1]} {number(reported, 3)}"]
-
-    def _shares(self, node: int) -> list[str]:
-        """Shares of the classes in a node in words, the largest first; of two one."""
-        shares, names = self.shares[node], list(map(quoted, self.names))
-        order = [1] if self.is_scalar else np.argsort(-shares, kind="stable").tolist()
-        order = [i for i in order if self.is_scalar or shares[i] >= _MIN_SHARE]
-        words = [f"{percent(shares[i])} {names[i]}" for i in order]
-        n_hidden = len(words) - _MAX_SHARES
-        return [*words[:_MAX_SHARES], *[f"{n_hidden} more"] * (n_hidden > 0)]
 
     def range_facts(
         self, node: int, precision: int | None = None, *, in_full: bool = False
@@ -258,15 +255,13 @@ class View:
 
     @property
     def colors(self) -> list[str]:
-        """Colours of the classes."""
         return class_colors(len(self.names))
 
     @property
     def fills(self) -> list[str]:
         """Colours of the nodes: by their mean, or that of their most frequent class."""
         if self.classes is None:
-            means = self.means.tolist()
-            return list(map(Scale(means).color, means))
+            return shades(self.means)
         colors = self.colors
         return [paler(colors[one.argmax()], 0.7 * one.max()) for one in self.shares]
 
@@ -296,8 +291,7 @@ class View:
             if values.shape[1] not in (1, self.n_outputs):
                 raise ValueError(
                     f"y has {values.shape[1]} columns, but the tree has "
-                    f"{self.n_outputs} outputs; give the one that is read, or one for "
-                    "each."
+                    f"{self.n_outputs} outputs; give the one that is read, or all."
                 )
             return values[:, (self.only or 0) if values.shape[1] > 1 else 0]
         labels = validated_labels(y, X, "SecretClassifier")
@@ -310,10 +304,7 @@ class View:
 
 
 class Rows(NamedTuple):
-    """Rows that a tree predicts, with their targets, predictions and leaves.
-
-    ``columns`` are as they were given.
-    """
+    """Rows as given, with targets, and what a tree predicts for them."""
 
     table: Table
     columns: list[np.ndarray]
@@ -360,7 +351,7 @@ def as_view(
     Classes are those of the estimator, or those that the outputs are named for; of two
     the first one has no name there, and is called "not ...". A ValueError says if there
     is no output of that name, or several numbers are predicted, none is chosen, and the
-    caller does not read ``several`` side by side.
+    caller does not read ``several`` side by side, each with an equation of its own.
     """
     if isinstance(tree, View):
         return tree
@@ -373,6 +364,11 @@ def as_view(
     if labels is not None:
         classes = classes or Classes(labels)
         only = None if output is None else classes.position(output)
+        if several and len(names) == 1 and only == 0:
+            raise ValueError(
+                "Of two classes the tree has the equation of the second, "
+                f"{classes.labels[1]!r}; leave output={output!r} out."
+            )
         only = only if len(names) > 1 else None
         return View(tree=tree, classes=classes, only=only, n_outputs=len(names))
     if output is None and len(names) > 1:

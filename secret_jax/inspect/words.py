@@ -8,25 +8,24 @@ from typing import Any
 
 import numpy as np
 
-from secret_jax.data.attributes import WEEKDAY, Role
+from secret_jax.data.dates import WEEKDAY
+from secret_jax.data.schema import Role
 from secret_jax.inspect.equations import (
     CategorySplit,
     LinearSplit,
+    PrintedTerm,
+    check_counts,
     clip_range_of,
     conditions_at,
     model_in_original_units,
-)
-from secret_jax.inspect.printing import counted, listed, number, quoted
-from secret_jax.inspect.rounding import (
-    PrintedTerm,
-    check_counts,
-    checked_precision,
     printed_model,
     rounded_split,
 )
+from secret_jax.inspect.printing import counted, listed, number, quoted
 from secret_jax.tree.structure import SplitKind, StopReason, Tree
 from secret_jax.tree.totals import Side, way_to
 
+_MAX_PRECISION = 100  # a float has 17 digits
 MAX_CATEGORIES = 8  # of a list, so that a node takes a few lines
 _N_MOVING = 5  # columns that are named where equations have no room
 _OR_MISSING = " or missing"
@@ -46,8 +45,12 @@ class Wording:
     max_categories: int | None = MAX_CATEGORIES
 
     def __post_init__(self) -> None:
-        check_counts(max_terms=self.max_terms, max_categories=self.max_categories)
-        checked_precision(self.precision)
+        check_counts(**vars(self))
+        if self.precision is not None and not 1 <= self.precision <= _MAX_PRECISION:
+            raise ValueError(
+                f"precision is {self.precision}; 1 to {_MAX_PRECISION} digits are "
+                "possible."
+            )
 
 
 _TRIED = (StopReason.PRUNED, StopReason.MIN_GAIN, StopReason.NO_USABLE_SPLIT)
@@ -72,18 +75,20 @@ def model_equation(tree: Tree, node: int, **options: Any) -> str:
 def split_parts(
     tree: Tree, node: int, wording: Wording = PLAIN, side: Side = "left"
 ) -> list[str]:
-    """Write the condition under which a row goes to one side of an inner node.
+    """Write the condition under which a row goes to one side, in parts of lines.
 
-    In parts between which a line may break. Conditions of a conjunction are joined by
-    "and"; of the rows for which it does not hold they are turned round, joined by "or".
+    Conditions of a conjunction are joined by "and"; of the rows for which it does not
+    hold they are turned round, joined by "or".
     """
     word, parts = ("and " if side == "left" else "or "), []
     all_hold = side == "left" and len(tree.comparisons_at(node)) > 1
     for place, one in conditions_at(tree, node):
-        first, *more = _comparison_parts(tree, place, one, wording, side)
+        more = _comparison_parts(tree, place, one, wording, side)
         if all_hold and isinstance(one, LinearSplit) and one.missing_left:
-            first, *more = [f"({first}", *more[:-1], *(f"{m})" for m in more[-1:])]
-        parts += [word * bool(parts) + first, *more]
+            more[0] = f"({more[0]}"
+            more[-1] += ")"
+        more[0] = word * bool(parts) + more[0]
+        parts += more
     return parts
 
 
@@ -98,7 +103,7 @@ def _comparison_parts(
         sides = (split.left, split.right)
         listed, other = sides if side == "left" else sides[::-1]
         name, n_max = quoted(split.name), wording.max_categories
-        return list(_membership(name, listed, other, n_max))
+        return _membership(name, listed, other, n_max)
     hard_axis = tree.kind[place] == SplitKind.AXIS and split.width == 0
     if hard_axis and split.terms[0].asks == "missing":
         # The indicator is 1 where the value is missing.
@@ -133,18 +138,18 @@ def _level(tree: Tree, split: LinearSplit, side: Side) -> str | None:
     name, word = map(quoted, written)
     if schema.origin(column).part != WEEKDAY:
         return f"{name} {sign} {word}"
-    before, after = (1, level - (sign == "<")), (level + (sign == ">"), 7)
-    days = [
-        schema.place_written(column, end)
-        for end in (before if sign in ("<", "<=") else after)
-    ]
+    if sign in ("<", "<="):
+        ends = 1, level - (sign == "<")
+    else:
+        ends = level + (sign == ">"), 7
+    days = (schema.place_written(column, end) for end in ends)
     first, last = (day[1] for day in days if day is not None)
     return f"{name} in {first}{f'..{last}' * (first != last)}"
 
 
 def _membership(
     name: str, listed: tuple, other: tuple, max_categories: int | None
-) -> Iterator[str]:
+) -> list[str]:
     n_max = len(listed) if max_categories is None else max_categories
     inverted = len(listed) > n_max >= len(other)
     shown = other if inverted else listed
@@ -153,16 +158,13 @@ def _membership(
     items = [quoted(category) for category in shown[:n_max]] or [""]
     if len(shown) > n_max:
         items.append(f"... {len(shown) - n_max} more")
-    yield f"{name} {'not in' if inverted else 'in'}"
-    yield from (item + "," for item in [f"{{{items[0]}", *items[1:]][:-1])
-    yield "{" * (len(items) == 1) + items[-1] + "}"
+    items = [*(f"{item}," for item in items[:-1]), items[-1] + "}"]
+    word = "not in" if inverted else "in"
+    return [f"{name} {word}", "{" + items[0], *items[1:]]
 
 
 def model_parts(tree: Tree, node: int, wording: Wording = PLAIN) -> list[str]:
-    """Write the equation of a node, its terms sorted by the size of their effect.
-
-    In parts between which a line may break. Hidden terms count as in the node's mean.
-    """
+    """Write the equation of a node in parts of lines, the largest effects first."""
     model = model_in_original_units(tree, node)
     printed = printed_model(model, wording.precision, wording.max_terms)
     summands = [
@@ -254,9 +256,29 @@ def path_sentence(tree: Tree, node: int) -> str:
 
 
 def facts_of(tree: Tree) -> list[str]:
-    """Sentences about size, missing values and tails; empty where there is nothing."""
-    sentences = _longer_tree(tree), _full_equations(tree), _unused_columns(tree)
-    return [*sentences, "; ".join(_missing_values(tree)), _tails(tree)]
+    """Sentences about size, columns, missing values and tails, where there are any."""
+    facts, schema = [*_saved(tree)], tree.schema
+    unused = {*schema.of_role(Role.UNUSED)}
+    if unused:
+        used = {*range(len(schema.names))} - unused
+        n_used = len({schema.origin(position).column for position in used})
+        facts.append(
+            f"{n_used:,} of {len(schema.input_names):,} columns were looked at: beside "
+            "so few rows the others say no more than noise "
+            "(leaf__drops_regressors=False)"
+        )
+    in_sums = _in_sums(tree)
+    facts.append("; ".join(_missing_values(tree, in_sums)))
+    bounded = []
+    for column, low, high in schema.tails:
+        if in_sums[schema.position_of(column)]:
+            ends = ((low, "at least"), (high, "at most"))
+            words = [f"{w} {number(end, 6)}" for end, w in ends if math.isfinite(end)]
+            bounded.append(f"{quoted(schema.names[column])} {' and '.join(words)}")
+    if bounded:
+        words = "in sums, values beyond these bounds count as the bound"
+        facts.append(f"{words}: {listed(bounded, n_max=_N_COLUMNS)}")
+    return [*filter(None, facts)]
 
 
 def one_leaf_sentence(tree: Tree) -> str:
@@ -275,57 +297,37 @@ def one_leaf_sentence(tree: Tree) -> str:
 def quality(tree: Tree, *errors: float) -> tuple[str, list[str]]:
     """Write mean losses of a tree; squared errors as R², if the target varies."""
     variance = float((tree.deviation[0] ** 2).sum())
-    shares = [tree.loss.explained(error, variance) for error in errors]
-    shares = [share for share in shares if share is not None]
-    what = "R²" if shares else tree.loss.error_name
-    return what, [number(value, digits=3) for value in shares or errors]
+    if not tree.loss.least_squares or variance <= 0:
+        return tree.loss.error_name, [number(error, digits=3) for error in errors]
+    return "R²", [number(1.0 - error / variance, digits=3) for error in errors]
 
 
-def _full_equations(tree: Tree) -> str:
-    """Compare short equations with full ones, by the training rows."""
-    if tree.full_error is None or tree.is_soft:
-        return ""
-    short, full = float(tree.leaf_error.sum()), float(sum(tree.full_error))
-    if not full > 0 or short / full - 1.0 < _NOTICEABLE:
-        return ""
-    what, (short, full) = quality(tree, short, full)
-    return (
-        f"{what} on the training rows: {short} with these short equations, {full} with "
-        "full ones (equation_tolerance=0)"
-    )
+def _saved(tree: Tree) -> Iterator[str]:
+    """Compare short equations with full ones, and the tree with a longer one."""
+    if tree.is_soft:
+        return
+    short, full = float(tree.leaf_error.sum()), 0.0
+    if tree.full_error is not None:
+        full = float(sum(tree.full_error))
+    if full > 0 and short / full - 1.0 >= _NOTICEABLE:
+        what, (short, full) = quality(tree, short, full)
+        yield (
+            f"{what} on the training rows: {short} with these short equations, {full} "
+            "with full ones (equation_tolerance=0)"
+        )
+    longer = tree.longer  # by rows that did not grow them
+    if longer and 0 < longer.error < (1.0 - _NOTICEABLE) * longer.error_of_chosen:
+        what, (chosen, least) = quality(tree, longer.error_of_chosen, longer.error)
+        yield (
+            f"{what} on rows that did not grow it: about {chosen}; {least} by a longer "
+            f"tree, of {counted(longer.numbers, 'number', 'numbers')} in splits and "
+            "equations (pruning_tolerance=0)"
+        )
 
 
-def _longer_tree(tree: Tree) -> str:
-    """Compare the tree with a longer one, by rows that did not grow them."""
-    longer = tree.longer
-    if longer is None or tree.is_soft:
-        return ""
-    if not 0 < longer.error < (1.0 - _NOTICEABLE) * longer.error_of_chosen:
-        return ""
-    what, (chosen, least) = quality(tree, longer.error_of_chosen, longer.error)
-    return (
-        f"{what} on rows that did not grow it: about {chosen}; {least} by a longer "
-        f"tree, of {counted(longer.numbers, 'number', 'numbers')} in splits and "
-        "equations (pruning_tolerance=0)"
-    )
-
-
-def _unused_columns(tree: Tree) -> str:
-    schema = tree.schema
-    unused = schema.of_role(Role.UNUSED)
-    if not unused:
-        return ""
-    used = [i for i in range(len(schema.names)) if i not in unused]
-    n_used = len({schema.origin(i).column for i in used})
-    return (
-        f"{n_used:,} of {len(schema.input_names):,} columns were looked at: beside so "
-        "few rows the others say no more than noise (leaf__drops_regressors=False)"
-    )
-
-
-def _missing_values(tree: Tree) -> Iterator[str]:
+def _missing_values(tree: Tree, in_sums: np.ndarray) -> Iterator[str]:
     """Say what unknown categories and missing numbers count as in the sums."""
-    schema, in_sums = tree.schema, _in_sums(tree)
+    schema = tree.schema
     # Otherwise splits on one column know a side of its gaps.
     axis = (tree.kind == SplitKind.AXIS) & (not schema.missing_columns)
     compared = np.any(tree.direction[axis], axis=0)
@@ -354,21 +356,6 @@ def _missing_values(tree: Tree) -> Iterator[str]:
     ):
         if columns:
             yield f"{fact}: {listed(columns, n_max=_N_COLUMNS)}"
-
-
-def _tails(tree: Tree) -> str:
-    """Say at which bounds columns are flat in the sums of a tree."""
-    schema, in_sums = tree.schema, _in_sums(tree)
-    bounded = []
-    for column, low, high in schema.tails:
-        if in_sums[schema.position_of(column)]:
-            ends = ((low, "at least"), (high, "at most"))
-            words = [f"{w} {number(end, 6)}" for end, w in ends if math.isfinite(end)]
-            bounded.append(f"{quoted(schema.names[column])} {' and '.join(words)}")
-    if not bounded:
-        return ""
-    words = "in sums, values beyond these bounds count as the bound"
-    return f"{words}: {listed(bounded, n_max=_N_COLUMNS)}"
 
 
 def _in_sums(tree: Tree) -> np.ndarray:

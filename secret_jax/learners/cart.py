@@ -53,13 +53,19 @@ class CartSplits(AxisSplits):
 
     def gains(self, level: Level) -> AxisGains:
         centred, deviation = moments(level, level.targets)
-        values, purity = centred, _squares
+        values, purity = centred, _PURITIES.get(self.criterion, _squares)
         if self.criterion != "variance":
-            lowest, unit = map(level.rows.spread, _absent_and_unit(level))
+            # Shares of classes, and indicators as they are, lie between 0 and 1. One
+            # that was standardised takes two values, the lower one below 0.
+            present, targets = level.weight > 0, level.targets.astype(np.float64)
+            lowest = level.rows.least(np.where(present, targets, np.inf))
+            step = -level.rows.least(np.where(present, -targets, np.inf)) - lowest
+            # Of one class alone there is no step, and nothing to tell apart.
+            unit = level.rows.spread(np.where((lowest < 0) & (step > 0), step, 1.0))
             centred = values = centred / unit
-        if self.criterion in _PURITIES:
-            purity = _PURITIES[self.criterion]
-            values = class_shares((level.targets - lowest) / unit)
+            if self.criterion in _PURITIES:
+                lowest = level.rows.spread(np.minimum(lowest, 0.0))
+                values = class_shares((level.targets - lowest) / unit)
         axis = attributes(level, leading_component(centred, level))
         gain, threshold = best_cuts(level, axis.projection, values, purity)
         if self.criterion != "misclassification":
@@ -78,25 +84,7 @@ def _log_likelihood(moment: np.ndarray, weight: np.ndarray) -> np.ndarray:
     return np.sum(moment * np.log(np.maximum(share, _LEAST_SHARE)), axis=0)
 
 
-def _majority(moment: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Weight of the most frequent class."""
-    return moment.max(axis=0)
-
-
-_PURITIES = {"entropy": _log_likelihood, "misclassification": _majority}
-
-
-def _absent_and_unit(level: Level) -> tuple[np.ndarray, np.ndarray]:
-    """Value of an indicator outside its class, and the step to the value inside.
-
-    Of shape (n_nodes, n_outputs). Shares of classes, and indicators as they are, lie
-    between 0 and 1. An indicator that was standardised takes two values, the lower one
-    below 0.
-    """
-    present, targets = level.weight > 0, level.targets.astype(np.float64)
-    lowest = level.rows.least(np.where(present, targets, np.inf))
-    highest = -level.rows.least(np.where(present, -targets, np.inf))
-    standardised = lowest < 0
-    # Of one class alone there is no step, and nothing to tell apart.
-    step = np.where(highest > lowest, highest - lowest, 1.0)
-    return np.where(standardised, lowest, 0.0), np.where(standardised, step, 1.0)
+_PURITIES = {
+    "entropy": _log_likelihood,
+    "misclassification": lambda moment, weight: moment.max(axis=0),  # of the majority
+}

@@ -15,15 +15,21 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from secret_jax.data.roles import ColumnOptions
-from secret_jax.learners.conjunctions import Condition, split_on
+from secret_jax.data.learning import ColumnOptions
 from secret_jax.learners.residuals import Residuals, residuals
-from secret_jax.learners.screened import Cuts, Screen
+from secret_jax.learners.screened import Screen
 from secret_jax.learners.thresholds import quantiles, ranked
 from secret_jax.models.ridge import Ridge
 from secret_jax.runtime.values import Range, at_least, real
-from secret_jax.splits.chosen import Pick, chosen_rows
-from secret_jax.splits.interface import Level, Split, SplitFinder
+from secret_jax.splits.chosen import Pick, chosen_rows, split_of
+from secret_jax.splits.interface import (
+    NO_COMPARISON,
+    Comparison,
+    Level,
+    Split,
+    SplitFinder,
+)
+from secret_jax.splits.labelled import left_rows
 from secret_jax.splits.rss import RssSplits
 from secret_jax.tree.structure import SplitKind
 
@@ -121,21 +127,40 @@ class ConjunctiveSplits(SplitFinder):
         screen = Screen.of(level, left, options.n_thresholds)
         found, n_held = _greedy(self, screen)
         found = _sharpened(found, n_held, left, level, options.n_thresholds)
-        chance_gain, noise = _by_chance(left, level)
-        return split_on(
-            found.conditions,
-            n_held,
-            found.gain,
-            level,
-            pure=left.pure,
-            chance_gain=chance_gain + (n_held - 1) * noise,
-        )
+        weight = level.weight.astype(np.float64)
+        total = level.rows.sums(weight)
+        square = level.rows.sums(weight * left.residual**2).sum(axis=1)
+        square += total * np.sum(left.offset**2, axis=1)
+        noise = square / np.maximum(total - level.degrees, 1.0)
+        # A model with a ridge spends less than one degree of freedom on a regressor;
+        # the split itself, the second mean and each further condition one.
+        spent = 2.0 + np.sum(1.0 - left.models.penalty[:, 1:], axis=1)
+        chance_gain = noise * np.minimum(spent, _MOST_SPENT * total)
+        chance_gain += (n_held - 1) * noise
+        return _split_on(found, n_held, level, left.pure, chance_gain)
+
+
+class _Condition(NamedTuple):
+    """A condition of each node: one side of a split on one attribute."""
+
+    pick: Pick  # the split
+    above: np.ndarray  # (n_nodes,), bool: whether its right side is meant
+
+    def holds(self, level: Level) -> Bool[np.ndarray, " rows"]:
+        """Mask of the rows that meet it."""
+        below = self.pick.projection <= level.rows.spread(self.pick.threshold)
+        return below ^ level.rows.spread(self.above)
+
+    def where(self, chosen: np.ndarray, other: _Condition, level: Level) -> _Condition:
+        """This condition in some nodes, and another one in all others."""
+        pick = self.pick.where(chosen, other.pick, level)
+        return _Condition(pick, np.where(chosen, self.above, other.above))
 
 
 class _Found(NamedTuple):
     """Conditions of each node that hold together, and what they gain."""
 
-    conditions: list[Condition]
+    conditions: list[_Condition]
     gain: Float[np.ndarray, " n_nodes"]
 
     def where(self, chosen: np.ndarray, other: _Found, level: Level) -> _Found:
@@ -155,118 +180,87 @@ class _Found(NamedTuple):
 
 def _greedy(finder: ConjunctiveSplits, screen: Screen) -> tuple[_Found, np.ndarray]:
     """Conditions of each node that gain most, and how many, the first ones, it has."""
-    level = screen.level
+    level, singles = screen.level, _most_gaining([], screen, finder.n_starts)
 
     def longer(found: _Found) -> _Found:
-        one = _addition(found.conditions, finder, screen)
+        (one,) = _most_gaining(found.conditions, screen)
         # Nothing comes of what is not allowed.
         gain = np.where(np.isfinite(found.gain), one.pick.gain, -np.inf)
         return _Found([*found.conditions, one], gain)
 
-    def refined(found: _Found) -> _Found:
-        """Look for a better first condition where the second one holds."""
-        second = found.conditions[1]
-        one = _addition([second], finder, screen)
-        better = np.isfinite(found.gain) & (one.pick.gain > found.gain)
-        other = _Found([one, second], one.pick.gain)
-        return other.where(better, found, level)
-
-    singles = _singles(finder, screen)
-    below = np.zeros(level.n_nodes, bool)
-    best = _Found([Condition(singles[0], below)], singles[0].gain)
+    best = _Found(singles[:1], singles[0].pick.gain)
     starts = [
-        longer(_Found([Condition(pick, side)], pick.gain))
-        for pick in singles
-        for side in (below, ~below)
+        longer(_Found([one._replace(above=above)], one.pick.gain))
+        for one in singles
+        for above in (one.above, ~one.above)
     ]
     found = starts[0]
     for other in starts[1:]:
         found = other.where(other.gain > found.gain, found, level)
-    n_held = np.ones(level.n_nodes, int)
-    worth = best.gain
+    # Look for a better first condition where the second one holds.
+    second = found.conditions[1]
+    (one,) = _most_gaining([second], screen)
+    better = np.isfinite(found.gain) & (one.pick.gain > found.gain)
+    found = _Found([one, second], one.pick.gain).where(better, found, level)
+    n_held, worth = np.ones(level.n_nodes, int), best.gain
     for n in range(2, finder.max_conditions + 1):
-        found = refined(found) if n == 2 else longer(found)
+        found = longer(found) if n > 2 else found
         own = found.gain / (1.0 + finder.least_rise) ** (n - 1)
         best = found.where(own > worth, best, level)
         n_held, worth = np.where(own > worth, n, n_held), np.maximum(own, worth)
     return best, n_held
 
 
-def _singles(finder: ConjunctiveSplits, screen: Screen) -> list[Pick]:
-    """The best splits on one attribute of each node, the best one first."""
-    level, chance = screen.level, screen.axis.chance
-    inside = np.ones(len(level.weight), bool)
-    cuts = screen.best(inside)
-    cuts = cuts._replace(gain=cuts.gain[:, :1] - chance[:, None])
-    which, gain = _finalists(cuts, screen.axis.allowed, inside, screen)
-    gain = gain - np.take_along_axis(chance, which, axis=1)
-    order = np.argsort(-gain, axis=1, kind="stable")[:, : finder.n_starts]
-    which, gain = (np.take_along_axis(a, order, axis=1) for a in (which, gain))
-    return [_pick(cuts, *pair, screen) for pair in zip(which.T, gain.T, strict=True)]
+def _most_gaining(
+    held: Sequence[_Condition], screen: Screen, n_best: int = 1
+) -> list[_Condition]:
+    """The conditions that gain most where others hold already, or alone.
 
-
-def _addition(
-    held: Sequence[Condition], finder: ConjunctiveSplits, screen: Screen
-) -> Condition:
-    """The condition that gains most where others hold already."""
-    level, axis = screen.level, screen.axis
-    inside = np.all([one.holds(level) for one in held], axis=0)
-    cuts, n = screen.best(inside), len(axis.kind)
-    upper = np.arange(2 * n) >= n
+    The most promising ones get exact gains.
+    """
+    level, axis, left = screen.level, screen.axis, screen.left
+    inside = [np.ones(len(level.weight), bool), *(one.holds(level) for one in held)]
+    inside, n = np.all(inside, axis=0), len(axis.kind)
+    cuts, upper = screen.best(inside), np.arange(2 * n) >= n
     kind, attribute = np.tile(axis.kind, 2), np.tile(axis.attribute, 2)
-    allowed = np.tile(axis.allowed, 2)
+    # Alone both sides say the same, and one is enough.
+    allowed = np.tile(axis.allowed, 2) & (~upper | bool(held))
     for one in held:  # another bound on the same side says nothing new
         same = kind == one.pick.kind[:, None]
         same &= attribute == one.pick.attribute[:, None]
         alike = (kind == SplitKind.DISCRETE) | (upper == one.above[:, None])
         allowed &= ~(same & alike)
-    which, gain = _finalists(cuts, allowed, inside, screen)
-    best, node = gain.argmax(axis=1), np.arange(level.n_nodes)
-    which = which[node, best]
-    return Condition(_pick(cuts, which, gain[node, best], screen), which >= n)
-
-
-def _finalists(
-    cuts: Cuts,
-    allowed: Bool[np.ndarray, "n_nodes n_sides"],
-    inside: Bool[np.ndarray, " rows"],
-    screen: Screen,
-) -> tuple[Int[np.ndarray, "n_nodes k"], Float[np.ndarray, "n_nodes k"]]:
-    """The most promising sides of each node, with their exact gains."""
-    level, n = screen.level, len(screen.axis.kind)
-    gain = np.where(allowed, cuts.gain.reshape(allowed.shape), -np.inf)
+    gain, place, threshold = (each.reshape(allowed.shape) for each in cuts[:3])
+    chance = np.tile(axis.chance, 2) * (not held)
+    gain = np.where(allowed, gain - chance, -np.inf)
     which = np.argsort(-gain, axis=1, kind="stable")[:, :_N_FINALISTS]
-    place = np.take_along_axis(cuts.place.reshape(level.n_nodes, -1), which, axis=1)
     sides = []
-    for own, last in zip(which.T, place.T, strict=True):
-        code = chosen_rows(cuts.code, own % n, level)
-        below = code <= level.rows.spread(last)
+    for own in which.T:
+        last = level.rows.spread(np.take_along_axis(place, own[:, None], axis=1)[:, 0])
+        below = chosen_rows(cuts.code, own % n, level) <= last
         sides.append((below ^ level.rows.spread(own >= n)) & inside)
-    exact = screen.left.models.saved(np.stack(sides), level.min_weight)
+    exact = left.models.saved(np.stack(sides), level.min_weight)
+    exact -= np.take_along_axis(chance, which, axis=1)
     usable = np.isfinite(np.take_along_axis(gain, which, axis=1))
-    return which, np.where(usable, exact, -np.inf)
-
-
-def _pick(cuts: Cuts, which: np.ndarray, gain: np.ndarray, screen: Screen) -> Pick:
-    """The chosen side of each node as a split of its attribute."""
-    level, axis, n = screen.level, screen.axis, len(screen.axis.kind)
-    node, own = np.arange(level.n_nodes), which % n
-    return Pick(
-        gain=gain,
-        projection=chosen_rows(cuts.projection, own, level),
-        threshold=cuts.threshold.reshape(level.n_nodes, -1)[node, which],
-        kind=axis.kind[own],
-        attribute=axis.attribute[own],
-        direction=axis.direction[own],
-    )
+    gain = np.where(usable, exact, -np.inf)
+    order = np.argsort(-gain, axis=1, kind="stable")[:, :n_best]
+    found, node = [], np.arange(level.n_nodes)
+    for nth in order.T:
+        own = which[node, nth]
+        pick = Pick(
+            gain=gain[node, nth],
+            projection=chosen_rows(cuts.projection, own % n, level),
+            threshold=threshold[node, own],
+            kind=kind[own],
+            attribute=attribute[own],
+            direction=axis.direction[own % n],
+        )
+        found.append(_Condition(pick, own >= n))
+    return found
 
 
 def _sharpened(
-    found: _Found,
-    n_held: Int[np.ndarray, " n_nodes"],
-    left: Residuals,
-    level: Level,
-    n_thresholds: int,
+    found: _Found, n_held: np.ndarray, left: Residuals, level: Level, n_thresholds: int
 ) -> _Found:
     """Move each threshold to the best of some near it, the others being what they are.
 
@@ -274,8 +268,9 @@ def _sharpened(
     found it are too coarse for it.
     """
     rows, conditions, gain = level.rows, list(found.conditions), found.gain
-    products = left.models.of_rows().astype(np.float32)
+    products = left.models.products().T.astype(np.float32)
     node = np.repeat(np.arange(level.n_nodes), n_thresholds)
+    share = (np.arange(n_thresholds) + 0.5) / n_thresholds
     for place, (pick, above) in enumerate(conditions):
         others = [
             one.holds(level) | rows.spread(n_held <= which)
@@ -284,10 +279,9 @@ def _sharpened(
         ]
         inside = np.all(others, axis=0) & (level.weight > 0)
         apart = np.abs(pick.projection - rows.spread(pick.threshold))
-        near = _quantiles(inside, apart, np.array([_NEAR / n_thresholds]), level)
+        near = _quantiles(inside, apart, [_NEAR / n_thresholds], level)
         near = inside & (apart <= rows.spread(near[:, 0]))
-        share = (np.arange(n_thresholds) + 0.5) / n_thresholds
-        cuts = _quantiles(near, pick.projection, share, level)
+        cuts = _quantiles(near, pick.projection, share.tolist(), level)
         code = np.zeros((1, len(inside)), np.int32)
         for cut in cuts.T:
             code[0] += pick.projection > rows.spread(cut)
@@ -295,22 +289,19 @@ def _sharpened(
         below = np.cumsum(sums, axis=2)
         upper = below[..., -1:] - below[..., :-1]
         sums = np.where(above[:, None, None], upper, below[..., :-1])
-        sums = np.moveaxis(sums, 1, 0).reshape(len(products), -1)
-        gains = left.models.gains(sums, node, level.min_weight[node])
+        sums = np.moveaxis(sums, 1, 2).reshape(-1, len(products))
+        gains = left.models.gains(sums, node, level.min_weight)
         gains = gains.reshape(-1, n_thresholds)
         best = gains.argmax(axis=1)
         better = (n_held > place) & np.isfinite(gain) & (gains.max(axis=1) > gain)
         gain = np.where(better, gains.max(axis=1), gain)
         cut = np.where(better, cuts[np.arange(len(best)), best], pick.threshold)
-        conditions[place] = Condition(pick._replace(threshold=cut), above)
+        conditions[place] = _Condition(pick._replace(threshold=cut), above)
     return _Found(conditions, gain)
 
 
 def _quantiles(
-    inside: Bool[np.ndarray, " rows"],
-    values: Float[np.ndarray, " rows"],
-    share: Float[np.ndarray, " k"],
-    level: Level,
+    inside: np.ndarray, values: np.ndarray, share: Sequence[float], level: Level
 ) -> Float[np.ndarray, "n_nodes k"]:
     """Quantiles of the rows inside."""
     part = replace(level, weight=np.where(inside, level.weight, 0.0))
@@ -318,16 +309,65 @@ def _quantiles(
     return quantiles(part, order, share)[:, 0]
 
 
-def _by_chance(left: Residuals, level: Level) -> tuple[np.ndarray, np.ndarray]:
-    """What a split gains by chance alone, and what one more degree of freedom does.
+def _split_on(
+    found: _Found,
+    n_held: Int[np.ndarray, " n_nodes"],
+    level: Level,
+    pure: np.ndarray,
+    chance_gain: np.ndarray,
+) -> Split:
+    """Make splits of conditions: an ordinary one, or a conjunction of several.
 
-    A model with a ridge spends less than one degree of freedom on a regressor; the
-    split itself and the second mean are two more.
+    Cuts go between the rows for which the other conditions hold, one condition after
+    the other, so that no row changes sides.
     """
-    weight = level.weight.astype(np.float64)
-    total = level.rows.sums(weight)
-    square = level.rows.sums(weight * left.residual**2).sum(axis=1)
-    square += total * np.sum(left.offset**2, axis=1)
-    noise = square / np.maximum(total - level.degrees, 1.0)
-    spent = 2.0 + np.sum(1.0 - left.models.penalty[:, 1:], axis=1)
-    return noise * np.minimum(spent, _MOST_SPENT * total), noise
+
+    def split(condition: _Condition, of: Level) -> Split:
+        pick = condition.pick._replace(gain=found.gain)
+        return split_of(pick, of, pure=pure, chance_gain=chance_gain)
+
+    conditions, sides = found.conditions, []
+    alone = split(conditions[0], level)
+    several = (n_held > 1) & (alone.kind != SplitKind.LEAF)
+    held = [several & (n_held > place) for place in range(len(conditions))]
+    holds = [
+        one.holds(level) | ~level.rows.spread(has)
+        for one, has in zip(conditions, held, strict=True)
+    ]
+    for place, (condition, has) in enumerate(zip(conditions, held, strict=True)):
+        others = np.all(holds[:place] + holds[place + 1 :], axis=0)
+        of = replace(level, weight=np.where(others, level.weight, 0.0))
+        side = _only_if(has, _side(split(condition, of), condition.above))
+        holds[place] = left_rows(level, alone._replace(**side._asdict()))
+        sides.append(side)
+    first, *further = sides
+    own = _only_if(several, first, otherwise=alone.comparisons[0])
+    return alone._replace(**own._asdict(), further=tuple(further))
+
+
+def _side(split: Split, above: np.ndarray) -> Comparison:
+    """The split as a condition whose left side is the split's left or right one."""
+    threshold = split.threshold.astype(np.float32)
+    # The next float; about zero the smallest normal one, as some devices know none
+    # between them.
+    after = np.nextafter(threshold, np.float32(np.inf))
+    tiny = np.finfo(np.float32).tiny
+    after = np.where(np.minimum(abs(threshold), abs(after)) < tiny, tiny, after)
+    direction = split.direction.astype(np.float32)
+    return Comparison(
+        kind=split.kind,
+        attribute=split.attribute,
+        direction=np.where(above[:, None], -direction, direction),
+        threshold=np.where(above, -after, threshold),
+        goes_left=split.goes_left ^ above[:, None],
+    )
+
+
+def _only_if(
+    chosen: np.ndarray, condition: Comparison, otherwise: Comparison = NO_COMPARISON
+) -> Comparison:
+    found = []
+    for own, other in zip(condition, otherwise, strict=True):
+        mask = chosen.reshape(len(chosen), *(1,) * (own.ndim - 1))
+        found.append(np.where(mask, own, np.asarray(other, own.dtype)))
+    return Comparison(*found)

@@ -1,21 +1,20 @@
-"""GUIDE: chi-squared tests of residual signs choose the attribute.
+"""GUIDE: chi-squared tests of residual signs choose the attribute (Loh 2002).
 
-The attribute is chosen by the association of its values with the signs of the
-residuals, not by the gain of the best of its thresholds: attributes with many
-thresholds have no advantage (Loh 2002). All statistics are converted to scores that are
-standard normal under independence, so that they can be compared.
+Not the gain of the best of its thresholds chooses it: attributes with many thresholds
+have no advantage. All statistics become scores that are standard normal under
+independence, so that they can be compared.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from secret_jax.data.ragged import RaggedRows
-from secret_jax.learners.residuals import Residuals, residuals
+from secret_jax.learners.residuals import Residuals, ResidualSplits
 from secret_jax.learners.thresholds import (
     Ranked,
     Thresholds,
@@ -24,10 +23,8 @@ from secret_jax.learners.thresholds import (
     running,
     tried_cuts,
 )
-from secret_jax.models.interface import LeafModel
-from secret_jax.models.linear import Constant, LeastSquares
 from secret_jax.runtime.linalg import safe_divide
-from secret_jax.runtime.values import POSITIVE, at_least
+from secret_jax.runtime.values import at_least
 from secret_jax.splits.axis import (
     AxisGains,
     AxisSplits,
@@ -50,7 +47,7 @@ _AT_ONCE = 1 << 21
 
 
 @dataclass(frozen=True, kw_only=True)
-class GuideSplits(AxisSplits):
+class GuideSplits(ResidualSplits, AxisSplits):
     """Splits on the attribute most associated with the signs of the residuals.
 
     Chi-squared tests of the signs against the quartiles of a continuous attribute or
@@ -104,92 +101,62 @@ class GuideSplits(AxisSplits):
     thresholds: Thresholds = 32
     interactions: bool = True
     n_bootstraps: Annotated[int, at_least(0)] = 0
-    ridge: Annotated[float, POSITIVE] = 1e-4
 
-    @property
-    def node_model(self) -> LeafModel:
-        """Model whose residuals are tested."""
-        return LeastSquares() if self.model == "linear" else Constant()
-
-    def n_random(self, n_columns: int) -> int:
-        """Number of random numbers: a seed, and the start of the sampled values."""
-        return 2
+    n_numbers: ClassVar[int] = 2  # a seed, and the start
 
     def gains(self, level: Level) -> AxisGains:
-        left = residuals(level, linear=self.model == "linear", ridge=self.ridge)
+        left = self.residuals(level)
         axis = attributes(level, left.leading)
         order = ranked(level, axis.projection, left.least)
         tried = tried_cuts(level, order, self.thresholds, left.least)
         usable = np.logical_or.reduceat(tried, level.rows.first, axis=1).T
         usable &= axis.allowed
-        chosen = _chosen(self, level, left, axis, order, usable)
+        groups = groups_of(level, axis, order, self.interactions)
+        two, curvature = _clearest(self, left, axis, groups, usable)
+        # Of two continuous attributes the better split at its median, else the clearer
+        # curvature. One split each: the best of many would favour many values.
+        node, rows = np.arange(level.n_nodes)[:, None], level.rows
+        median = quantiles(level, order, [0.5])[node, two, 0]
+        sides = rows.chosen(two, axis.projection) <= rows.spread(median)
+        preferred = left.models.saved(sides, left.least)
+        by_curvature = groups.is_discrete[two] | ~np.isfinite(preferred)
+        own = np.take_along_axis(curvature, two, axis=1)
+        preferred = np.where(by_curvature.any(axis=1, keepdims=True), own, preferred)
+        can_be = np.take_along_axis(usable, two, axis=1)
+        best = np.argmax(np.where(can_be, preferred, -np.inf), axis=1)
+        chosen = two[node[:, 0], best]
         one = Ranked(*(chosen_rows(array, chosen, level)[None] for array in order))
         gain, threshold = left.models.best(one, chosen_rows(tried, chosen, level)[None])
         is_chosen = np.arange(len(axis.kind)) == chosen[:, None]
-        return (
-            axis,
-            np.where(is_chosen & usable, gain, -np.inf),
-            np.broadcast_to(threshold, usable.shape),
-            left.pure,
-        )
-
-
-def _chosen(
-    finder: GuideSplits,
-    level: Level,
-    left: Residuals,
-    axis: Projections,
-    order: Ranked,
-    usable: np.ndarray,
-) -> np.ndarray:
-    """The attribute that is split in every node."""
-    two, curvature = _clearest(
-        finder, level, left, axis, groups_of(level, axis, order), usable
-    )
-    # Of two continuous attributes the better split, else the clearer curvature. One
-    # split each: the best of many would favour attributes with many values.
-    node, rows = np.arange(level.n_nodes)[:, None], level.rows
-    median = quantiles(level, order, [0.5])[node, two, 0]
-    sides = rows.chosen(two, axis.projection) <= rows.spread(median)
-    preferred = left.models.saved(sides, left.least)
-    by_curvature = (axis.kind == SplitKind.DISCRETE)[two] | ~np.isfinite(preferred)
-    own = np.take_along_axis(curvature, two, axis=1)
-    preferred = np.where(by_curvature.any(axis=1, keepdims=True), own, preferred)
-    can_be = np.take_along_axis(usable, two, axis=1)
-    best = np.argmax(np.where(can_be, preferred, -np.inf), axis=1)
-    return two[node[:, 0], best]
+        gain = np.where(is_chosen & usable, gain, -np.inf)
+        return axis, gain, np.broadcast_to(threshold, usable.shape), left.pure
 
 
 def _clearest(
     finder: GuideSplits,
-    level: Level,
     left: Residuals,
     axis: Projections,
     groups: Groups,
     usable: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Attributes of the most significant test (two, or one twice), and curvatures."""
-    positive = (left.leading > 0)[None]
-    found = sign_scores(positive, groups, interactions=finder.interactions)
-    curvature, interaction = found.curvature[:, 0], found.interaction[:, 0]
-    pairs, is_discrete = groups.pairs, groups.is_discrete
+    found = sign_scores((left.leading > 0)[None], groups)
+    curvature, interaction = (each[:, 0] for each in found)
+    is_discrete, pairs = groups.is_discrete, groups.pairs
     possible = axis.allowed[:, pairs].all(axis=2) & usable[:, pairs].any(axis=2)
     if finder.n_bootstraps and is_discrete.any() and not is_discrete.all():
-        chance = chance_scores(
-            level, left, groups, finder.n_bootstraps, interactions=finder.interactions
-        )
-        advantage = advantage_of_discrete(chance, groups, usable, possible)[:, None]
+        chance = chance_scores(left, groups, finder.n_bootstraps)
+        advantage = advantage_of_discrete(*chance, groups, usable, possible)[:, None]
         curvature = curvature - np.where(is_discrete, advantage, 0.0)
-        of_discrete = is_discrete[pairs[: interaction.shape[1]]].any(axis=1)
+        of_discrete = is_discrete[pairs].any(axis=1)
         interaction = interaction - np.where(of_discrete, advantage, 0.0)
     curvature = np.where(usable, curvature, -np.inf)
     best = np.argmax(curvature, axis=1)
     two = np.stack([best, best], axis=1)
-    if interaction.shape[1]:
+    if len(pairs):
         interaction = np.where(possible, interaction, -np.inf)
         clearer = interaction.max(axis=1) > curvature.max(axis=1)
-        pair = pairs[np.argmax(interaction, axis=1)]
-        two = np.where(clearer[:, None], pair, two)
+        two = np.where(clearer[:, None], pairs[np.argmax(interaction, axis=1)], two)
     return two, curvature
 
 
@@ -200,23 +167,13 @@ class Groups(NamedTuple):
     fine: Int[np.ndarray, "n rows"]  # quarters of a number, categories
     coarse: Int[np.ndarray, "n rows"]  # halves of a number, categories
     is_discrete: Bool[np.ndarray, " n"]
-
-    @property
-    def pairs(self) -> Int[np.ndarray, "n_pairs 2"]:
-        """Attributes that may interact: of both kinds the number first."""
-        pairs = np.stack(np.triu_indices(len(self.fine), 1), axis=1)
-        swapped = self.is_discrete[pairs[:, :1]] > self.is_discrete[pairs[:, 1:]]
-        return np.where(swapped, pairs[:, ::-1], pairs)
+    # Attributes that may interact: of both kinds the number first.
+    pairs: Int[np.ndarray, "n_pairs 2"]
 
 
-class Scores(NamedTuple):
-    """Test scores of each node for each set of signs."""
-
-    curvature: Float[np.ndarray, "n_nodes n_sets n"]
-    interaction: Float[np.ndarray, "n_nodes n_sets n_pairs"]
-
-
-def groups_of(level: Level, axis: Projections, order: Ranked) -> Groups:
+def groups_of(
+    level: Level, axis: Projections, order: Ranked, interactions: bool
+) -> Groups:
     """Divide the rows of nodes by quartiles, medians and categories."""
     is_discrete = axis.kind == SplitKind.DISCRETE
     cuts = np.moveaxis(quantiles(level, order, _QUARTILES), 2, 0)
@@ -224,18 +181,21 @@ def groups_of(level: Level, axis: Projections, order: Ranked) -> Groups:
     quarter = np.stack(above).sum(axis=0, dtype=np.int32)
     half = above[_MEDIAN].astype(np.int32)
     quarter[is_discrete] = half[is_discrete] = level.codes
-    return Groups(level, quarter, half, is_discrete)
+    pairs = np.stack(np.triu_indices(len(half) if interactions else 0, 1), axis=1)
+    swapped = is_discrete[pairs[:, :1]] > is_discrete[pairs[:, 1:]]
+    pairs = np.where(swapped, pairs[:, ::-1], pairs)
+    return Groups(level, quarter, half, is_discrete, pairs)
 
 
 def sign_scores(
-    positive: Bool[np.ndarray, "n_sets rows"], groups: Groups, *, interactions: bool
-) -> Scores:
+    positive: Bool[np.ndarray, "n_sets rows"], groups: Groups
+) -> tuple[np.ndarray, np.ndarray]:
     """Score the association of groups with the signs of residuals.
 
-    ``positive``: whether a residual is; ``interactions``: whether pairs are tested.
-    Minus infinity where all rows are in one group.
+    ``positive``: whether a residual is. Returns scores (n_nodes, n_sets, n) of
+    attributes and of pairs: minus infinity where all rows are in one group.
     """
-    level, pairs = groups.level, groups.pairs[: None if interactions else 0]
+    level, pairs = groups.level, groups.pairs
     values = np.concatenate([level.weight[None], level.weight * positive])
     shape = level.n_nodes, len(positive)
     curvature = np.empty((*shape, len(groups.fine)))
@@ -254,7 +214,7 @@ def sign_scores(
             one, other = groups.coarse[pairs[some].T]
             code = one * n_groups[some, 1:].astype(np.int32) + other
             interaction[..., some] = table_scores(level.rows, code, int(n), values)
-    return Scores(curvature, interaction)
+    return curvature, interaction
 
 
 def table_scores(
@@ -263,7 +223,11 @@ def table_scores(
     n_codes: int,
     values: Float[np.ndarray, "1+n_sets rows"],
 ) -> Float[np.ndarray, "n_nodes n_sets a"]:
-    """Scores of some attributes: ``values`` are weights, and those of each set."""
+    """Scores of the chi-squared statistics of some attributes and sets of signs.
+
+    ``values``: weights, and those of the rows of each set with positive residuals.
+    Minus infinity where all rows have one code.
+    """
     n_nodes = rows.n_nodes
     if n_nodes > 1 and n_nodes * len(code) * n_codes * len(values) > _AT_ONCE:
         found = []
@@ -272,21 +236,26 @@ def table_scores(
             found.append(table_scores(own, code[:, place], n_codes, values[:, place]))
         return np.concatenate(found)
     table = np.moveaxis(rows.sums_by_code(code, n_codes, values), -1, 0)
-    return np.swapaxes(chi_squared_score(table[..., 1:], table[..., :1]), 1, 2)
+    weight, positive = table[..., :1], table[..., 1:]
+    share = positive.sum(axis=0) / weight.sum(axis=0)
+    squares = np.zeros_like(share)
+    for own, all_of_it in zip(positive, weight, strict=True):
+        apart = own - all_of_it * share
+        apart *= apart
+        squares += safe_divide(apart, all_of_it)
+    statistic = safe_divide(squares, share * (1 - share)).astype(np.float64)
+    degrees = np.count_nonzero(weight > 0, axis=0) - 1.0
+    return np.swapaxes(normal_score(statistic, degrees), 1, 2)
 
 
 def chance_scores(
-    level: Level,
-    left: Residuals,
-    groups: Groups,
-    n_samples: int,
-    *,
-    interactions: bool,
-) -> Scores:
+    left: Residuals, groups: Groups, n_samples: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Scores of bootstrap samples: attributes as they are, outputs drawn for every row.
 
     The tests find only chance. A node's first random number seeds its samples.
     """
+    level = groups.level
     rows, n_model = level.rows, left.models.penalty.shape[1]
     weight = level.weight.astype(np.float64)
     total = rows.sums(weight)
@@ -307,11 +276,12 @@ def chance_scores(
     basis = left.models.design[:n_model]
     coefficient = rows.products(weight * drawn, basis) / total[:, None, None]
     residual = drawn - rows.transformed(coefficient, basis)
-    return sign_scores(residual > 0, groups, interactions=interactions)
+    return sign_scores(residual > 0, groups)
 
 
 def advantage_of_discrete(
-    chance: Scores,
+    curvature: Float[np.ndarray, "n_nodes n_samples n"],
+    interaction: Float[np.ndarray, "n_nodes n_samples n_pairs"],
     groups: Groups,
     allowed: Bool[np.ndarray, "n_nodes n"],
     pair_allowed: Bool[np.ndarray, "n_nodes n_pairs"],
@@ -325,10 +295,9 @@ def advantage_of_discrete(
     of one kind.
     """
     is_discrete, pairs = groups.is_discrete, groups.pairs
-    curvature = np.where(allowed[:, None], chance.curvature, -np.inf)
-    n_pairs = chance.interaction.shape[2]
-    kind = is_discrete[pairs].sum(axis=1)[:n_pairs]
-    pair = np.where(pair_allowed[:, None, :n_pairs], chance.interaction, -np.inf)
+    curvature = np.where(allowed[:, None], curvature, -np.inf)
+    pair = np.where(pair_allowed[:, None], interaction, -np.inf)
+    kind = is_discrete[pairs].sum(axis=1)
 
     def clearest(of_one: np.ndarray, of_pairs: np.ndarray) -> np.ndarray:
         both = [curvature[..., of_one], pair[..., of_pairs]]
@@ -344,33 +313,14 @@ def advantage_of_discrete(
         own = other - number
         is_mixed = mixed.max(axis=2) >= discrete
         lacking = np.where(is_mixed, np.minimum(lacking, own), lacking)
-    n_discrete = np.count_nonzero(allowed & is_discrete, axis=1)
-    n_continuous = np.count_nonzero(allowed & ~is_discrete, axis=1)
+    n_discrete, n_continuous = (
+        np.count_nonzero(allowed & own, axis=1) for own in (is_discrete, ~is_discrete)
+    )
     both = (n_discrete > 0) & (n_continuous > 0)
     share = safe_divide(n_continuous, n_continuous + n_discrete)
     lacking = np.where(np.isfinite(lacking), lacking, 0.0)
     enough = [np.quantile(*pair) for pair in zip(lacking, share, strict=True)]
     return np.where(both, enough, 0.0)
-
-
-def chi_squared_score(
-    positive: Float[np.ndarray, "n_groups ..."],
-    weight: Float[np.ndarray, "n_groups ..."],
-) -> Float[np.ndarray, ...]:
-    """Score the chi-squared statistic of signs and groups as standard normal.
-
-    ``positive``: weights of the rows of each group with positive residuals; ``weight``:
-    of all its rows. Minus infinity with a single group.
-    """
-    share = positive.sum(axis=0) / weight.sum(axis=0)
-    squares = np.zeros_like(share)
-    for own, all_of_it in zip(positive, weight, strict=True):
-        apart = own - all_of_it * share
-        apart *= apart
-        squares += safe_divide(apart, all_of_it)
-    statistic = safe_divide(squares, share * (1 - share))
-    n_groups = np.count_nonzero(weight > 0, axis=0)
-    return normal_score(statistic.astype(np.float64), n_groups - 1.0)
 
 
 def normal_score(

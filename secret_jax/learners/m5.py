@@ -6,15 +6,14 @@ from typing import Annotated, Literal
 import numpy as np
 from jaxtyping import Bool, Float
 
-from secret_jax.fit.prune.interface import Evidence, Pruned, PruningRule
+from secret_jax.fit.interface import Evidence, Pruned, PruningRule
 from secret_jax.fit.prune.path import TIE
 from secret_jax.learners.thresholds import PURE, best_cuts, moments
-from secret_jax.losses.quantile import Quantile
+from secret_jax.losses.numbers import Quantile
 from secret_jax.models.errors import node_errors
 from secret_jax.models.fitting import fit_models
 from secret_jax.models.interface import LeafModel, Levels, Models
-from secret_jax.models.linear import means
-from secret_jax.models.selection import CONSTANT, selected_forward
+from secret_jax.models.linear import CONSTANT, means, selected_forward
 from secret_jax.models.statistics import NodeStatistics
 from secret_jax.runtime.linalg import safe_divide
 from secret_jax.runtime.progress import UNTOLD, Stage
@@ -42,9 +41,9 @@ _TIE = 1e-9
 class M5Splits(AxisSplits):
     """Splits on one attribute by the largest drop of the standard deviation.
 
-    For a node of n rows with the standard deviation s, a split into parts of n_i rows
-    gains ``n s - sum(n_i s_i)``. Unlike the variance this does not favour parts of few
-    rows far away from the others so much. Every threshold between two rows is tried.
+    A split of a node of n rows and the standard deviation s into parts of n_i rows
+    gains ``n s - sum(n_i s_i)``: unlike the drop of the variance this does not favour
+    parts of few rows far away so much. Every threshold between two rows is tried.
 
     Attributes
     ----------
@@ -54,9 +53,9 @@ class M5Splits(AxisSplits):
 
     Notes
     -----
-    What differs from the paper: a test of a discrete attribute has two outcomes, and
-    its categories are divided in the order of their means, as in Wang & Witten (1997).
-    Of several outputs the gains are added, each in units of its own deviation.
+    What differs from the paper: a test of a discrete attribute has two outcomes, its
+    categories in the order of their means, as in Wang & Witten (1997). Of several
+    outputs the gains are added, each in units of its own deviation.
 
     References
     ----------
@@ -85,11 +84,9 @@ class M5Splits(AxisSplits):
         axis = attributes(level, leading_component(centred, level))
 
         def less_deviation(sums: np.ndarray, weight: np.ndarray) -> np.ndarray:
-            """Reduction of the standard deviation below the node's, times the weight.
-
-            The difference of two roots is that of their squares over their sum: of
-            large nodes it would be rounding.
-            """
+            """How much less than the node's the standard deviation is, times weight."""
+            # A difference of two roots would be rounding where a node is large: it is
+            # that of their squares over their sum.
             mean, excess = np.split(sums / np.maximum(weight, _NO_WEIGHT), 2)
             whole = variance[:, None]
             less = np.minimum(mean**2 - excess, whole)
@@ -106,12 +103,10 @@ class M5Linear(LeafModel):
     """Least squares with few terms, smoothed along the path to the root.
 
     Regressors are dropped one by one, each time the one that raises the squared error
-    least. Of these models the one is kept whose error times ``(n + v) / (n - v)`` is
-    least, with n the number of rows of the node and v that of its parameters.
-    The prediction of a leaf is then averaged with those of its ancestors: on the path
-    to the root the prediction p of a node with n rows becomes
-    ``(n p + k q) / (n + k)``, where q is the prediction of its parent's own model.
-    The result is a linear model again.
+    least; of these models that one is kept whose error times ``(n + v) / (n - v)`` is
+    least, for n rows and v parameters. On the path from a leaf to the root the
+    prediction p of a node then becomes ``(n p + k q) / (n + k)``, where q is that of
+    its parent's own model: a linear model again.
 
     Attributes
     ----------
@@ -148,11 +143,9 @@ class M5Linear(LeafModel):
         model, spent = means(statistics), np.ones(len(statistics.weight))
         for which in range(statistics.n_outputs):
             own = statistics.output(which)
-            slopes = eliminated(own)
-            model[:, which, 1:] = slopes
+            model[:, which, 1:] = slopes = eliminated(own)
             model[:, which, 0] -= np.einsum("ni,ni->n", slopes, own.mean[:, :-1])
-            used = np.count_nonzero(slopes, axis=1)
-            spent += used / statistics.n_outputs
+            spent += np.count_nonzero(slopes, axis=1) / statistics.n_outputs
         return Models(model, np.minimum(statistics.weight, spent), False)
 
     def fit_tree(
@@ -204,9 +197,7 @@ def asked_below(tree: Tree) -> Bool[np.ndarray, "n_nodes n_regressors"]:
 
 
 def eliminated(statistics: NodeStatistics) -> Float[np.ndarray, "n_nodes n_regressors"]:
-    """Slopes of each node after backward elimination of terms.
-
-    ``statistics``: statistics of one output. 0 for terms that are left out,
+    """Slopes of one output after backward elimination: 0 for terms that are left out,
     among them copies of others and constants.
     """
     n, weight = statistics.n_regressors, statistics.weight
@@ -259,17 +250,16 @@ class M5Pruning(PruningRule):
 
     The mean absolute residual of a node's n training rows, times ``(n + v) / (n - v)``
     with v the parameters of its model (`model_degrees`), estimates its error on other
-    rows. So it does for the subtree below the node, which is one model of the same n
-    rows: its v are the parameters of all its leaves, and one for every split. It needs
-    no other rows. With a loss the mean loss replaces the mean absolute
-    residual. M5's leaf models (`M5Linear`) are judged before they
-    are smoothed.
+    rows. The subtree below the node is one model of the same rows: its v are the
+    parameters of all its leaves, and one for every split. With a loss the mean loss
+    replaces the mean absolute residual. M5's leaf models (`M5Linear`) are judged before
+    they are smoothed.
 
     Notes
     -----
     The subtree's v are those of M5', the program of Wang & Witten. By their paper the
-    error of a subtree is the mean of its leaves' estimates, each with its own rows and
-    v: then a split costs nothing, and two to three times as many leaves are kept.
+    error of a subtree is the mean of its leaves' estimates: then a split costs nothing,
+    and two to three times as many leaves are kept.
 
     References
     ----------
@@ -285,11 +275,10 @@ class M5Pruning(PruningRule):
 
     def __call__(self, tree: Tree, evidence: Evidence) -> Pruned:
         """Prune; the value is the estimated error, summed over the rows."""
+        judged = tree
         if isinstance(evidence.leaf, M5Linear):
             own_models = replace(evidence.leaf, smoothing=0.0)
             judged = fit_models([tree], [evidence.training], own_models)[0]
-        else:
-            judged = tree
         spent = tree.loss.degrees_of_row(model_degrees(judged), tree.n_outputs)
         n = judged.weight
         loss = Quantile() if tree.loss.least_squares else tree.loss  # of sizes

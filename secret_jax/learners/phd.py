@@ -8,18 +8,16 @@ from jaxtyping import Float
 
 from secret_jax.learners.residuals import (
     Residuals,
+    ResidualSplits,
     best_thresholds,
     components,
-    residuals,
 )
 from secret_jax.learners.thresholds import PURE, Thresholds
-from secret_jax.models.linear import LeastSquares
-from secret_jax.runtime.eigenvectors import leading_eigenvectors
-from secret_jax.runtime.linalg import unit_vectors
-from secret_jax.runtime.values import POSITIVE, at_least
+from secret_jax.runtime.linalg import leading_eigenvectors, unit_vectors
+from secret_jax.runtime.values import at_least
 from secret_jax.splits.axis import attributes
-from secret_jax.splits.chosen import Pick, chosen_rows, split_of
-from secret_jax.splits.interface import Level, Split, SplitFinder
+from secret_jax.splits.chosen import split_of
+from secret_jax.splits.interface import Level, Split
 from secret_jax.tree.structure import SplitKind
 
 # Residuals beyond so many deviations do not bend more: a bound against heavy tails.
@@ -27,7 +25,7 @@ _MOST_BENDING = 3.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class PhdSplits(SplitFinder):
+class PhdSplits(ResidualSplits):
     """Splits along the direction in which the residuals curve most.
 
     The leading principal Hessian direction of the residuals of the node's linear model
@@ -48,12 +46,11 @@ class PhdSplits(SplitFinder):
 
     Notes
     -----
-    What differs from the paper: its trees are grown by an analyst, who looks at the
-    residuals along the direction and chooses the cut; here the residual sum of squares
-    does. Residuals beyond three deviations count as three. The categories of discrete
-    attributes, which have no place in a direction, compete with it, divided in the
-    order of their mean residuals; so do the thresholds of single attributes where there
-    is no direction or splits may not be oblique.
+    What differs from the paper: there an analyst looks at the residuals along the
+    direction and chooses the cut; here the residual sum of squares does. Residuals
+    beyond three deviations count as three. Discrete attributes, which have no place in
+    a direction, compete with it, divided in the order of their mean residuals; so do
+    thresholds of single attributes where there is no direction.
 
     References
     ----------
@@ -74,71 +71,56 @@ class PhdSplits(SplitFinder):
 
     n_directions: Annotated[int, at_least(1)] = 1
     thresholds: Thresholds = 32
-    ridge: Annotated[float, POSITIVE] = 1e-4
-
-    @property
-    def node_model(self) -> LeastSquares:
-        """Model whose residuals are analysed."""
-        return LeastSquares()
-
-    def n_random(self, n_columns: int) -> int:
-        """Number of random numbers: the start of the sampled values."""
-        return 1
 
     def find(self, level: Level) -> Split:
         """The best split of every node; its gain is the drop of the sum of squares."""
         rows = level.rows
-        left = residuals(level, linear=True, ridge=self.ridge)
+        left = self.residuals(level)
         axis = attributes(level, left.leading)
-        direction = _directions(self, level, left)
+        direction = self._directions(level, left)
         n = direction.shape[1]
         along = rows.transformed(direction, left.z).astype(np.float32)
         bends = level.oblique[:, None] & (direction != 0).any(axis=2)
         single = (axis.kind == SplitKind.DISCRETE) | ~bends.any(axis=1, keepdims=True)
-        allowed = np.concatenate([bends, axis.allowed & single], axis=1)
-        projection = np.concatenate([along, axis.projection])
-        gain, threshold = best_thresholds(
-            level, left, projection, allowed, self.thresholds
+        # Directions stand before the attributes.
+        kind = np.full(n, SplitKind.OBLIQUE, np.int32)
+        axis = axis._replace(
+            projection=np.concatenate([along, axis.projection]),
+            kind=np.concatenate([kind, axis.kind]),
+            attribute=np.concatenate([np.full_like(kind, -1), axis.attribute]),
+            direction=np.pad(axis.direction, [(n, 0), (0, 0)]),
+            allowed=np.concatenate([bends, axis.allowed & single], axis=1),
         )
-        best = np.argmax(gain, axis=1)
-        own = np.maximum(best - n, 0), gain[:, n:], threshold[:, n:]
-        pick = axis.pick(*own, level)
-        if n:
-            node, which = np.arange(level.n_nodes), np.minimum(best, n - 1)
-            oblique = Pick(
-                gain=gain[node, best],
-                projection=chosen_rows(along, which, level),
-                threshold=threshold[node, best],
-                kind=np.full(level.n_nodes, SplitKind.OBLIQUE, np.int32),
-                attribute=np.full(level.n_nodes, -1, np.int32),
-                direction=direction[node, which],
-            )
-            pick = oblique.where(best < n, pick, level)
+        gain, threshold = best_thresholds(level, left, axis, self.thresholds)
+        node, best = np.arange(level.n_nodes), np.argmax(gain, axis=1)
+        pick = axis.pick(best, gain, threshold, level)
+        bent = best < n
+        pick.direction[bent] = direction[node[bent], best[bent]]
         nothing = np.zeros(level.n_nodes)
         return split_of(
             pick, level, pure=left.pure, chance_gain=nothing, units=left.units
         )
 
-
-def _directions(
-    finder: PhdSplits, level: Level, left: Residuals
-) -> Float[np.ndarray, "n_nodes n_directions n_columns"]:
-    """Leading directions of the columns that a split may combine, in units of z."""
-    rows, n_columns = level.rows, len(left.z)
-    combined = level.roles.combined & level.allowed[:, :n_columns]
-    basis = np.where(rows.spread(combined), left.z, 0.0)
-    back, _ = components(level, basis, finder.ridge)
-    white, residual = rows.transformed(back, basis), left.residual
-    total = rows.sums(level.weight.astype(np.float64))[:, None]
-    # One unit for all outputs.
-    unit = np.sqrt(rows.sums(level.weight * residual**2) / total)
-    unit = np.sqrt(np.mean(unit**2, axis=1, keepdims=True))
-    most = _MOST_BENDING * rows.spread(np.maximum(unit, PURE))
-    bounded = np.clip(residual, -most, most)
-    bounded -= rows.spread(rows.sums(level.weight * bounded) / total)
-    hessian = [rows.products(level.weight * one * white, white) for one in bounded]
-    # The squares of several outputs have the same eigenvectors, and add up.
-    whole = hessian[0] if len(hessian) == 1 else sum(one @ one for one in hessian)
-    n = min(finder.n_directions, n_columns)
-    found = leading_eigenvectors(whole, n) @ back
-    return unit_vectors(np.where(combined[:, None], found, 0.0))
+    def _directions(
+        self, level: Level, left: Residuals
+    ) -> Float[np.ndarray, "n_nodes n_directions n_columns"]:
+        """Leading directions of the columns that a split may combine, in units of z."""
+        rows, n_columns = level.rows, len(left.z)
+        if not level.any_oblique:
+            return np.zeros((level.n_nodes, 0, n_columns))
+        combined = level.roles.combined & level.allowed[:, :n_columns]
+        basis = np.where(rows.spread(combined), left.z, 0.0)
+        back, _ = components(level, basis, self.ridge)
+        white, residual = rows.transformed(back, basis), left.residual
+        total = rows.sums(level.weight.astype(np.float64))[:, None]
+        square = rows.sums(level.weight * residual**2) / total
+        unit = np.sqrt(np.mean(square, axis=1, keepdims=True))  # one for all outputs
+        most = _MOST_BENDING * rows.spread(np.maximum(unit, PURE))
+        bounded = np.clip(residual, -most, most)
+        bounded -= rows.spread(rows.sums(level.weight * bounded) / total)
+        hessian = [rows.products(level.weight * one * white, white) for one in bounded]
+        # The squares of several outputs have the same eigenvectors, and add up.
+        whole = hessian[0] if len(hessian) == 1 else sum(one @ one for one in hessian)
+        n = min(self.n_directions, n_columns)
+        found = leading_eigenvectors(whole, n) @ back
+        return unit_vectors(np.where(combined[:, None], found, 0.0))

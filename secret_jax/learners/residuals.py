@@ -7,14 +7,13 @@ one together: where that is more than the least one found, none needs a model.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
-from typing import NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
+from scipy.sparse import csr_array
 
 from secret_jax.data.ragged import RaggedRows
 from secret_jax.learners.thresholds import (
@@ -25,26 +24,52 @@ from secret_jax.learners.thresholds import (
     best_in,
     moments,
     ranked,
-    running,
     tried_cuts,
 )
-from secret_jax.splits.axis import leading_component
-from secret_jax.splits.interface import Level
+from secret_jax.models.interface import LeafModel
+from secret_jax.models.linear import Constant, LeastSquares
+from secret_jax.runtime.shapes import slice_positions
+from secret_jax.runtime.values import POSITIVE
+from secret_jax.splits.axis import Projections, leading_component
+from secret_jax.splits.interface import Level, SplitFinder
 
 # Minimum number of rows per coefficient of a side's linear model: with fewer it would
 # follow their noise.
 _ROWS_PER_COEFFICIENT = 2.0
-# Rows between two places that are looked at, first in whole nodes, then in what may
-# hold the best threshold.
-_STEPS = (64, 16, 4, 1)
-# Sums that are worked on at once: with fewer, calls of NumPy take most of the time.
-_AT_ONCE = 1 << 19
-# Times as many are held of whole nodes.
-_HELD = 8
+# Cuts between two that are tried, first among all, then among what may hold the best.
+# Of fewer than so many times as many all are tried at once.
+_STEPS, _FEW = (64, 16, 4, 1), 4
+# Sums that are worked on at once: they stay in a cache.
+_AT_ONCE = 1 << 17
+# Products of rows that are held at once.
+_HELD = 1 << 22
 # Bounds that are closer than this share of the squares are equal but for rounding.
 _SLACK = 1e-5
 # Weight of no rows, by which zero may be divided.
 _NOTHING = 1e-30
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResidualSplits(SplitFinder):
+    """Base of the finders that look at what the model of a node leaves."""
+
+    ridge: Annotated[float, POSITIVE] = 1e-4
+
+    model: ClassVar[str] = "linear"
+    n_numbers: ClassVar[int] = 1
+    """Random numbers of a node; the last one is the start of sampled values."""
+
+    @property
+    def node_model(self) -> LeafModel:
+        """Model whose residuals are analysed."""
+        return LeastSquares() if self.model == "linear" else Constant()
+
+    def n_random(self, n_columns: int) -> int:
+        return self.n_numbers
+
+    def residuals(self, level: Level) -> Residuals:
+        """What the models leave, and models of parts like them."""
+        return residuals(level, linear=self.model == "linear", ridge=self.ridge)
 
 
 class Residuals(NamedTuple):
@@ -67,9 +92,8 @@ def residuals(
 ) -> Residuals:
     """Residuals of the nodes' models, and rows for models of their parts.
 
-    ``linear``: whether parts get linear models, or constants; ``ridge``: penalty of
-    their models, in units of the regressors' variances; ``most``: principal components
-    that they see.
+    ``linear``: whether the models of parts are, or constants; ``ridge``: their penalty,
+    in units of the regressors' variances; ``most``: principal components that they see.
     """
     rows, n = level.rows, level.n_regressors
     x = level.x.astype(np.float64)
@@ -97,7 +121,7 @@ def residuals(
         z=z,
         units=(rows.sums(level.weight * x) / total, scale),
         models=SideModels(level, np.concatenate(design), penalty),
-        least=np.maximum(level.min_weight, enough),
+        least=np.maximum(level.min_weight, enough * (1 - ROUNDING)),
         offset=rows.sums(level.weight * raw) / total,
         pure=spread.max(axis=1) <= PURE,
     )
@@ -106,10 +130,8 @@ def residuals(
 def components(
     level: Level, z: Float[np.ndarray, "n rows"], ridge: float
 ) -> tuple[Float[np.ndarray, "n_nodes n n"], Float[np.ndarray, "n_nodes n"]]:
-    """Principal components of about unit variance, and a ridge in their units.
-
-    ``z``: columns of mean zero; ``ridge``: in units of their variances. Returns the
-    matrix that makes components of the columns.
+    """What makes principal components of about unit variance of columns of mean zero,
+    and a ridge in their units.
     """
     rows = level.rows
     total = rows.sums(level.weight.astype(np.float64))[:, None, None]
@@ -120,38 +142,35 @@ def components(
 
 
 def best_thresholds(
-    level: Level,
-    left: Residuals,
-    projection: Float[np.ndarray, "n rows"],
-    allowed: Bool[np.ndarray, "n_nodes n"],
-    thresholds: Thresholds,
+    level: Level, left: Residuals, axis: Projections, thresholds: Thresholds
 ) -> tuple[Float[np.ndarray, "n_nodes n"], Float[np.ndarray, "n_nodes n"]]:
     """Gain and threshold of each projection that a node is allowed.
 
     See `SideModels.best`: the best gain of a node is right, others may be too small.
     """
-    gain, threshold = np.full((2, *allowed.shape), -np.inf)
-    some = np.flatnonzero(allowed.any(axis=0))
-    order = ranked(level, projection[some], left.least)
+    gain, threshold = np.full((2, *axis.allowed.shape), -np.inf)
+    some = np.flatnonzero(axis.allowed.any(axis=0))
+    order = ranked(level, axis.projection[some], left.least)
     tried = tried_cuts(level, order, thresholds, left.least)
-    tried &= np.repeat(allowed[:, some], level.rows.length, axis=0).T
+    tried &= np.repeat(axis.allowed[:, some], level.rows.length, axis=0).T
     gain[:, some], threshold[:, some] = left.models.best(order, tried)
     return gain, threshold
 
 
 class _Spans(NamedTuple):
-    """Neighbouring rows of nodes, in the order of some projection."""
+    """Neighbouring cuts of nodes along some projection."""
 
-    start: np.ndarray  # (m,), int: among the rows in all orders, one after the other
-    length: np.ndarray  # (m,), int
+    start: np.ndarray  # (m,), int: the first of the cuts
+    length: np.ndarray  # (m,), int: number of cuts
+    row: np.ndarray  # (m,), int: the first row after the cut before
     node: np.ndarray  # (m,), int
-    before: np.ndarray  # (n_sums, m): sums over the rows of the node before them
+    before: np.ndarray  # (m, n_sums): sums over the rows of the node before that
     left: np.ndarray  # (m,): sum of squares that a model of those leaves
-    bound: np.ndarray  # (m,): most that a threshold among the rows saves
+    bound: np.ndarray  # (m,): most that one of the cuts saves
 
-    def take(self, some: np.ndarray) -> _Spans:
+    def take(self, some: np.ndarray | slice) -> _Spans:
         """Some of them, by position or by a mask."""
-        return _Spans(*(array[..., some] for array in self))
+        return _Spans(*(array[some] for array in self))
 
 
 @dataclass(frozen=True)
@@ -160,7 +179,7 @@ class SideModels:
 
     Sums over rows are those of products of columns: those of the models with each
     other, row by row of the upper triangle, each with the residuals after it; then the
-    squares of all residuals.
+    squares of the residuals.
     """
 
     level: Level
@@ -169,28 +188,39 @@ class SideModels:
     penalty: np.ndarray  # (n_nodes, n_columns): of the models, for a unit of weight
 
     @cached_property
-    def total(self) -> Float[np.ndarray, "n_sums n_nodes"]:
+    def total(self) -> Float[np.ndarray, "n_nodes n_sums"]:
         """Sums over the nodes."""
-        found = self.level.rows.products(self.weighted, self.design)
-        return self._packed(found)
+        return self._sums(np.ones((1, len(self.level.weight)), bool))
 
     @cached_property
-    def by_row(self) -> Float[np.ndarray, "rows+1 n_design"]:
-        """The design times the root of the weight, row by row; then a row of zeros."""
-        found = np.zeros((self.design.shape[1] + 1, len(self.design)))
-        np.multiply(self.design.T, np.sqrt(self.level.weight)[:, None], out=found[:-1])
-        return found
+    def square(self) -> Float[np.ndarray, " n_nodes"]:
+        """Sums of the squares of all residuals."""
+        return self.total[:, self.penalty.shape[1] - len(self.design) :].sum(axis=1)
+
+    def _sums(self, left: Bool[np.ndarray, "k rows"]) -> np.ndarray:
+        """Sums over one side of some splits of every node, (n_nodes * k, n_sums)."""
+
+        def of_left(rows: RaggedRows, _, arrays) -> tuple[np.ndarray, ...]:
+            weighted, design, left = arrays
+            flat = (left[:, None] * weighted).reshape(-1, left.shape[1])
+            return (rows.products(flat, design),)
+
+        arrays = self.level.weight * self.design, self.design, left
+        (found,) = self.level.rows.total(of_left, (), arrays)
+        return found.reshape(-1, *2 * self.design.shape[:1])[:, *self._pairs]
 
     @cached_property
-    def _upper(self) -> Int[np.ndarray, " n_sums-1"]:
-        """Where the sums but the last are in a square of products."""
-        shape = self.penalty.shape[1], len(self.design)
-        return np.flatnonzero(np.triu(np.ones(shape)))
+    def _pairs(self) -> tuple[np.ndarray, np.ndarray]:
+        """Columns whose products are summed up."""
+        n, n_design = self.penalty.shape[1], len(self.design)
+        upper, squares = np.triu_indices(n, m=n_design), np.arange(n, n_design)
+        return tuple(np.concatenate([each, squares]) for each in upper)
 
-    @cached_property
-    def weighted(self) -> Float[np.ndarray, "n_design rows"]:
-        """The design times the weight."""
-        return self.level.weight * self.design
+    def products(self, rows: slice = slice(None)) -> Float[np.ndarray, "m n_sums"]:
+        """What sums add up, of some rows."""
+        design, (one, other) = self.design.T[rows], self._pairs
+        weighted = design * self.level.weight[rows, None]
+        return weighted.take(one, axis=1) * design.take(other, axis=1)
 
     def saved(
         self, left: Bool[np.ndarray, "k rows"], least: Float[np.ndarray, " n_nodes"]
@@ -199,174 +229,155 @@ class SideModels:
 
         Minus infinity where a side has less than the ``least`` weight, or none.
         """
-
-        def of_left(rows: RaggedRows, _, arrays) -> tuple[np.ndarray, ...]:
-            weighted, design, left = arrays
-            flat = (left[:, None] * weighted).reshape(-1, left.shape[1])
-            return (rows.products(flat, design),)
-
-        arrays = self.weighted, self.design, left
-        (found,) = self.level.rows.total(of_left, (), arrays)
-        found = self._packed(found.reshape(-1, *self.design.shape[:1] * 2))
         node = np.repeat(np.arange(self.level.n_nodes), len(left))
-        return self.gains(found, node, least[node]).reshape(-1, len(left))
+        return self.gains(self._sums(left), node, least).reshape(-1, len(left))
 
     def gains(
         self,
-        sums: Float[np.ndarray, "n_sums m"],
+        sums: Float[np.ndarray, "m n_sums"],
         node: Int[np.ndarray, " m"],
-        least: Float[np.ndarray, " m"],
+        least: Float[np.ndarray, " n_nodes"],
     ) -> Float[np.ndarray, " m"]:
         """What models of sides of nodes, and of the rest of these, save.
 
         Minus infinity where one of both has less than the ``least`` weight, or none.
         """
-        total = self.total.take(node, axis=1)
-        sides = np.stack([sums, total - sums], axis=1)
-        penalty = self.penalty[node].T[:, None]
-        gain = explained(sides[:-1], penalty).sum(axis=0)
-        weight = sides[0].min(axis=0)
-        enough = (weight >= least * (1 - ROUNDING)) & (weight > ROUNDING * total[0])
-        return np.where(enough, gain, -np.inf)
+        total = self.total[node, 0]
+        weight = np.minimum(sums[:, 0], total - sums[:, 0])
+        enough = (weight >= least[node]) & (weight > ROUNDING * total)
+        left, right = self.left_over(sums, node)
+        return np.where(enough, self.square[node] - left - right, -np.inf)
+
+    def left_over(
+        self, sums: Float[np.ndarray, "m n_sums"], node: Int[np.ndarray, " m"]
+    ) -> Float[np.ndarray, "2 m"]:
+        """Sums of squares that models of sides of nodes, and of the rest, leave."""
+        rest = self.total[node]
+        nothing = sums[:, 0] >= rest[:, 0] * (1 - ROUNDING)
+        rest -= sums
+        rest[nothing] = 0.0  # in place of what rounding makes of no rows
+        n = sums.shape[1] - len(self.design) + self.penalty.shape[1]
+        squares = np.stack([side[:, n:].sum(axis=1) for side in (sums, rest)])
+        sides = np.empty((n, *squares.shape), np.float32)
+        sides[:, 0], sides[:, 1] = sums.T[:n], rest.T[:n]
+        return squares - explained(sides, self.penalty[node].T[:, None])
 
     def best(
         self, order: Ranked, tried: Bool[np.ndarray, "n rows"]
     ) -> tuple[Float[np.ndarray, "n_nodes n"], Float[np.ndarray, "n_nodes n"]]:
         """The threshold along some projections whose sides' models save most.
 
-        ``tried``: after which rows, in their order. Returns the drop of the penalised
-        residual sum of squares, minus infinity where nothing is tried, and the largest
-        value on the left. Of projections along which less is saved than along another
-        one of the node, it need not be the most.
+        ``tried``: after which rows, in their order. Returns what they save, minus
+        infinity where nothing is tried, and the largest value on the left. Of
+        projections other than the best one of a node it need not be the most.
         """
-        rows, n_rows = self.level.rows, tried.shape[1]
-        search = _Search(self, order.order.ravel(), tried.ravel())
-        which, node = np.nonzero(np.logical_or.reduceat(tried, rows.first, axis=1))
-        search.narrow(
-            _Spans(
-                start=which * n_rows + rows.first[node],
-                length=rows.length[node],
-                node=node,
-                before=np.zeros((len(search.total), len(node))),
-                left=np.zeros(len(node)),
-                bound=np.full(len(node), np.inf),
-            ),
-            _STEPS,
-        )
-        gain, place = best_in(rows, search.gain.reshape(tried.shape))
-        return gain, np.take_along_axis(order.value.T, place, axis=0)
-
-    def of_rows(self) -> Float[np.ndarray, "n_sums rows"]:
-        """What sums add up, of every row."""
-        return self.of_parts(np.arange(len(self.level.weight))[:, None])
-
-    def of_parts(
-        self, place: Int[np.ndarray, "m size"]
-    ) -> Float[np.ndarray, "n_sums m"]:
-        """Sums over lists of as many rows; the number of all rows stands for none."""
-        if place.shape[1] > 1:
-            rows = self.by_row.take(place, axis=0)
-            return self._packed(np.matmul(rows.swapaxes(1, 2), rows))
-        n = self.penalty.shape[1]
-        rows = np.ascontiguousarray(self.by_row.take(place[:, 0], axis=0).T)
-        squares = np.sum(rows[n:] ** 2, axis=0)
-        return np.concatenate([*(rows[i] * rows[i:] for i in range(n)), squares[None]])
-
-    def _packed(self, gram: np.ndarray) -> np.ndarray:
-        n, last = self.penalty.shape[1], len(self._upper)
-        found = np.empty((last + 1, len(gram)))
-        found[:last] = gram.reshape(len(gram), -1).take(self._upper, axis=1).T
-        np.einsum("mii->m", gram[:, n:, n:], out=found[last])
-        return found
+        rows, gain = self.level.rows, np.full(tried.shape, -np.inf)
+        ends = rows.first + rows.length
+        parts = np.flatnonzero(np.diff(ends // (_HELD // self.total.shape[1]))) + 1
+        for nodes in np.split(np.arange(rows.n_nodes), parts):
+            some = slice(rows.first[nodes[0]], ends[nodes[-1]])
+            search = _Search(self, some, order.order[:, some], tried[:, some])
+            gain[:, some] = search.run().reshape(gain[:, some].shape)
+        return best_in(rows, gain, order.value)
 
 
 class _Search:
-    """What is found so far."""
+    """Cuts of neighbouring nodes, and what is found of them so far."""
 
-    def __init__(self, models: SideModels, order: np.ndarray, tried: np.ndarray):
-        self.models, self.tried = models, tried
-        self.order = np.append(order, models.design.shape[1])
-        self.n_before = np.concatenate([[0], np.cumsum(tried)])
-        self.total = models.total
-        self.gain = np.full(len(order), -np.inf)
+    def __init__(
+        self, models: SideModels, rows: slice, order: np.ndarray, tried: np.ndarray
+    ):
+        self.models, self.products = models, models.products(rows)
+        self.order = (order - rows.start).ravel()
+        self.cut, n_rows = np.flatnonzero(tried), tried.shape[1]
+        self.gain = np.full(tried.size, -np.inf)
         self.most = np.full(models.level.n_nodes, -np.inf)
+        # All cuts of each node along each projection.
+        of = models.level.rows
+        projection, row = np.divmod(self.cut, n_rows)
+        node = of.slot[rows][row]
+        start = np.flatnonzero(np.diff(projection * of.n_nodes + node, prepend=-1))
+        node, n = node[start], len(start)
+        self.spans = _Spans(
+            start=start,
+            length=np.diff(start, append=len(row)),
+            row=projection[start] * n_rows + of.first[node] - rows.start,
+            node=node,
+            before=np.zeros((n, self.products.shape[1])),
+            left=np.zeros(n),
+            bound=np.full(n, np.inf),
+        )
 
-    def narrow(self, spans: _Spans, steps: Sequence[int]) -> None:
-        """Look for thresholds among spans of rows, so many rows apart."""
-        step, *finer = steps
-        blocks = self._blocks(spans, step)
-        # Look at whole nodes first: what is found there rules most of the rest out.
-        n = _HELD if step == _STEPS[0] else 1
-        while found := [self._looked_at(some, step) for some in islice(blocks, n)]:
-            if finer:
-                each = zip(*found, strict=True)
-                parts = _Spans(*(np.concatenate(one, axis=-1) for one in each))
-                self.narrow(parts.take(_promising_first(parts)), finer)
-
-    def _blocks(self, spans: _Spans, step: int) -> Iterator[_Spans]:
-        """Some spans at a time, without those that can hold nothing better."""
-        n_parts = np.cumsum(-(-spans.length // step))
-        most = max(_AT_ONCE // len(self.total), 64)
-        cuts = np.flatnonzero(np.diff(n_parts // most)) + 1
-        for some in np.split(np.arange(len(n_parts)), cuts):
-            some = some[self._may_hold(spans.bound[some], spans.node[some])]
-            if len(some):
-                yield spans.take(some)
+    def run(self) -> Float[np.ndarray, " rows"]:
+        """What cuts save that may be the best of their nodes, else minus infinity."""
+        most = self.spans.length.max(initial=0)
+        at_once = _AT_ONCE // self.products.shape[1]
+        waiting = [(self.spans, [n for n in _STEPS if n * _FEW < most or n == 1])]
+        while waiting:
+            spans, (step, *finer) = waiting.pop()
+            spans = spans.take(self._may_hold(spans.bound, spans.node))
+            if not len(spans.node):
+                continue
+            n = 1 + np.searchsorted(np.cumsum(-(-spans.length // step)), at_once)
+            if n < len(spans.node):
+                waiting.append((spans.take(slice(n, None)), [step, *finer]))
+            parts = self._looked_at(spans.take(slice(n)), step)
+            if finer:  # first of each node what may save most, then the second ones
+                order = np.lexsort((-parts.bound, parts.node))
+                node = parts.node[order]
+                nth = np.arange(len(node)) - np.searchsorted(node, node)
+                order = order[np.argsort(nth, kind="stable")]
+                waiting.append((parts.take(order), finer))
+        return self.gain
 
     def _may_hold(self, bound: np.ndarray, node: np.ndarray) -> np.ndarray:
-        return bound >= self.most[node] - _SLACK * self.total[-1, node]
+        return bound >= self.most[node] - _SLACK * self.models.square[node]
 
     def _looked_at(self, spans: _Spans, step: int) -> _Spans:
-        """Try thresholds after every so many rows; return what may hold better ones."""
+        """Try every so manyth of the cuts; return those between that may be better."""
         number = -(-spans.length // step)
         first = np.cumsum(number) - number
         span = np.repeat(np.arange(len(number)), number)
         start = spans.start[span] + step * (np.arange(len(span)) - first[span])
-        stop = np.minimum(start + step, (spans.start + spans.length)[span])
-        node = spans.node[span]
-        place = start[:, None] + np.arange(step)
-        place = np.where(place < stop[:, None], place, len(self.order) - 1)
-        sums = self.models.of_parts(self.order[place])
-        sums = running(RaggedRows(number), sums)
-        sums += spans.before[:, span]
-        total = self.total.take(node, axis=1)
-        sides = np.stack([sums, total - sums], axis=1)
-        # Of no rows, what is left of their sums would be rounding.
-        sides[:, 1, sums[0] >= total[0] * (1 - ROUNDING)] = 0.0
-        penalty = self.models.penalty[node].T[:, None]
-        left, right = sides[-1] - explained(sides[:-1], penalty)
-        at = stop - 1
-        gain = np.where(self.tried[at], total[-1] - left - right, -np.inf)
-        self.gain[at] = gain
+        last = np.minimum(start + step, (spans.start + spans.length)[span]) - 1
+        node, stop = spans.node[span], self.cut[last] + 1
+        row = np.roll(stop, 1)
+        row[first] = spans.row
+        place = slice_positions(spans.row, stop[first + number - 1])
+        ends = np.concatenate([[0], np.cumsum(stop - row)])
+        table = np.ones(len(place)), self.order[place], ends
+        sums = csr_array(table, shape=(len(span), len(self.products))) @ self.products
+        # One cumulative sum for all spans: each begins with what is before it.
+        behind = np.add.reduceat(sums, first, axis=0) + spans.before
+        sums[first] += spans.before
+        sums[first[1:]] -= behind[:-1]
+        np.cumsum(sums, axis=0, out=sums)
+        left, right = self.models.left_over(sums, node)
+        whole = self.models.square[node]
+        self.gain[stop - 1] = gain = whole - left - right
         np.maximum.at(self.most, node, gain)
-        before, left_before = np.roll(sums, 1, axis=1), np.roll(left, 1)
-        before[:, first], left_before[first] = spans.before, spans.left
-        bound = total[-1] - left_before - right
-        parts = _Spans(start, stop - start, node, before, left_before, bound)
-        more = self.n_before[at] > self.n_before[start]
-        return parts.take(more & self._may_hold(bound, node))
-
-
-def _promising_first(spans: _Spans) -> np.ndarray:
-    """Order of spans: the one of each node that may save most, then the second ones."""
-    order = np.lexsort((-spans.bound, spans.node))
-    node = spans.node[order]
-    nth = np.arange(len(node)) - np.searchsorted(node, node)
-    return order[np.argsort(nth, kind="stable")]
+        left = np.roll(left, 1)
+        left[first] = spans.left
+        bound = whole - left - right
+        more = np.flatnonzero((last > start) & self._may_hold(bound, node))
+        is_first = (row[more] == spans.row[span[more]])[:, None]
+        before = np.where(is_first, spans.before[span[more]], sums[more - 1])
+        found = (each[more] for each in (start, last - start, row, node))
+        return _Spans(*found, before, left[more], bound[more])
 
 
 def explained(
     sums: Float[np.ndarray, "n_sums ..."], penalty: Float[np.ndarray, "n ..."]
 ) -> Float[np.ndarray, " *m"]:
-    """Sums of squares that ridge models explain, from sums of products.
+    """Sums of squares that ridge models explain, b' (A + w P)^-1 b of all outputs.
 
-    For each of many problems and outputs b' (A + w P)^-1 b, by Gaussian elimination of
-    upper triangles, row by row; w is the weight, the first of the sums.
+    By Gaussian elimination of upper triangles, row by row, in place where they are of
+    float32; w is the weight, the first of the sums.
     """
     n = len(penalty)
     width = (len(sums) - n * (n + 1) // 2) // n + n
     ends = np.cumsum(width - np.arange(n))
-    rows = np.split(sums.astype(np.float32, order="C"), ends[:-1])
+    rows = np.split(sums.astype(np.float32, order="C", copy=False), ends[:-1])
     weight = rows[0][0].copy()
     room = np.empty_like(rows[0])
     found = np.zeros_like(weight)

@@ -1,23 +1,19 @@
 """RETIS's split finder: one attribute, every threshold, linear models."""
 
 from dataclasses import dataclass
-from typing import Annotated
 
-from secret_jax.learners.residuals import best_thresholds, residuals
+from secret_jax.learners.residuals import ResidualSplits, best_thresholds
 from secret_jax.learners.thresholds import Thresholds
-from secret_jax.models.linear import LeastSquares
-from secret_jax.runtime.values import POSITIVE
 from secret_jax.splits.axis import AxisGains, AxisSplits, attributes
 from secret_jax.splits.interface import Level
 
 
 @dataclass(frozen=True, kw_only=True)
-class RetisSplits(AxisSplits):
+class RetisSplits(ResidualSplits, AxisSplits):
     """Splits on one attribute by the largest drop of the error of linear models.
 
     The search that SECRET replaces (Dobra & Gehrke 2002, section 3.2): a linear model
-    on each side of every threshold of every attribute, by least squares, and the least
-    residual sum of squares decides.
+    on each side of every threshold; the least residual sum of squares decides.
 
     Attributes
     ----------
@@ -50,21 +46,9 @@ class RetisSplits(AxisSplits):
     """
 
     thresholds: Thresholds = "all"
-    ridge: Annotated[float, POSITIVE] = 1e-4
-
-    @property
-    def node_model(self) -> LeastSquares:
-        """Model that splits are compared with."""
-        return LeastSquares()
-
-    def n_random(self, n_columns: int) -> int:
-        """Number of random numbers: the start of the sampled values."""
-        return 1
 
     def gains(self, level: Level) -> AxisGains:
-        left = residuals(level, linear=True, ridge=self.ridge)
+        left = self.residuals(level)
         axis = attributes(level, left.leading)
-        found = best_thresholds(
-            level, left, axis.projection, axis.allowed, self.thresholds
-        )
+        found = best_thresholds(level, left, axis, self.thresholds)
         return axis, *found, left.pure

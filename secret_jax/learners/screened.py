@@ -9,11 +9,11 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from secret_jax.learners.residuals import Residuals
-from secret_jax.learners.thresholds import ROUNDING, moments, quantiles, ranked
+from secret_jax.learners.thresholds import moments, quantiles, ranked
 from secret_jax.runtime.linalg import safe_divide
 from secret_jax.splits.axis import CATEGORY_PRIOR, Projections, attributes
 from secret_jax.splits.interface import Level
-from secret_jax.splits.rss_scores import best_cuts, gains_of_cuts
+from secret_jax.splits.rss_nodes import best_cuts, gains_of_cuts
 from secret_jax.tree.structure import SplitKind
 
 
@@ -28,7 +28,10 @@ class Cuts(NamedTuple):
 
 
 class Screen(NamedTuple):
-    """A level of which many cuts are screened; numbers are cut at their quantiles."""
+    """A level of which many cuts are screened; numbers are cut at their quantiles.
+
+    Of the attributes numbers come first, also those with gaps.
+    """
 
     level: Level
     left: Residuals
@@ -48,17 +51,25 @@ class Screen(NamedTuple):
     def of(cls, level: Level, left: Residuals, n_cuts: int) -> Screen:
         """Prepare the rows of a level."""
         rows, axis = level.rows, attributes(level, left.leading)
-        number = axis.kind != SplitKind.DISCRETE
         seen = axis.projection if axis.value is None else axis.value
-        z, deviation = moments(level, seen[number])
+        order = np.argsort(axis.kind == SplitKind.DISCRETE, kind="stable")
+        axis = axis._replace(
+            projection=axis.projection[order],
+            kind=axis.kind[order],
+            attribute=axis.attribute[order],
+            direction=axis.direction[order],
+            allowed=axis.allowed[:, order],
+            chance=axis.chance[:, order],
+        )
+        number = axis.projection[: len(order) - len(level.codes)]
+        z, deviation = moments(level, seen[order[: len(number)]])
         z = safe_divide(z, rows.spread(deviation))
         share = (np.arange(n_cuts) + 0.5) / n_cuts
         share[0] = 0.0  # the smallest value: its group may be rare
-        order = ranked(level, axis.projection[number], level.min_weight)
-        cuts = quantiles(level, order, share)
+        cuts = quantiles(level, ranked(level, number, level.min_weight), share)
         code = np.zeros(z.shape, np.int32)
         for cut in np.moveaxis(cuts, -1, 0):
-            code += axis.projection[number] > rows.spread(cut)
+            code += number > rows.spread(cut)
         between = np.zeros((level.n_nodes, len(z), 2, n_cuts + 1), np.float32)
         for which, own in enumerate(z):
             powers = level.weight * np.stack([np.ones_like(own), own, own**2])
@@ -80,19 +91,14 @@ class Screen(NamedTuple):
         values = np.where(inside, self.values, np.float32(0))
         n, n_codes = self.whole.shape[1], self.cuts.shape[2] + 1
         table = self.level.rows.sums_by_code(self.code, n_codes, values[:n])
-        own = table[:, :, :1] * self.between
-        gain, place = self._gains(table, own, self.slope)
+        gain, place = self._gains(table, table[:, :, :1] * self.between, self.slope)
         cuts = np.take_along_axis(self.cuts[:, None], place[..., None], axis=3)[..., 0]
-        number = self.axis.kind != SplitKind.DISCRETE
-        numbers = gain, place, cuts, self.axis.projection[number], self.code
-        if number.all():
-            return Cuts(*numbers)
-        pairs = zip(numbers, self._of_categories(values), strict=True)
-        order = np.argsort(np.argsort(~number, kind="stable"))
-        found = []
-        for pair in pairs:
-            axis = pair[0].ndim - 1 if pair[0].ndim == 3 else 0
-            found.append(np.concatenate(pair, axis=axis).take(order, axis=axis))
+        found = gain, place, cuts, self.axis.projection[: len(self.code)], self.code
+        if len(self.level.codes):
+            pairs = zip(
+                found, self._of_categories(values), (2, 2, 2, 0, 0), strict=True
+            )
+            found = [np.concatenate(pair, axis=axis) for *pair, axis in pairs]
         return Cuts(*found)
 
     def _of_categories(self, values: np.ndarray) -> Cuts:
@@ -133,7 +139,7 @@ class Screen(NamedTuple):
         nodes = SimpleNamespace(
             n_model=slope.shape[2],
             whole=self.whole,
-            min_weight=self.level.min_weight * (1 - ROUNDING),
+            min_weight=self.level.min_weight,
         )
         both = np.concatenate([slope, slope], axis=1)
         gain = gains_of_cuts(nodes, sides[:, :, :-2], sides[:, :, -2:], both)

@@ -1,17 +1,14 @@
 """SUPPORT's split finder: t tests of rows above against those below the model."""
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from jaxtyping import Bool, Float
 
 from secret_jax.learners.guide import normal_score, table_scores
-from secret_jax.learners.residuals import residuals
-from secret_jax.models.interface import LeafModel
-from secret_jax.models.linear import Constant, LeastSquares
+from secret_jax.learners.residuals import ResidualSplits
 from secret_jax.runtime.linalg import safe_divide
-from secret_jax.runtime.values import POSITIVE
 from secret_jax.splits.axis import AxisGains, AxisSplits, attributes
 from secret_jax.splits.chosen import chosen_rows
 from secret_jax.splits.interface import Level
@@ -19,14 +16,13 @@ from secret_jax.tree.structure import SplitKind
 
 
 @dataclass(frozen=True, kw_only=True)
-class SupportSplits(AxisSplits):
+class SupportSplits(ResidualSplits, AxisSplits):
     """Splits midway between the means of rows above and below the node's model.
 
     The signs of the residuals make two classes. In each attribute a two-sample t test
     looks for a difference of their means, and another for one of their variances, by
-    the distances from the means of the classes (Levene's test). The attribute of the
-    clearest test is split at the average of the two class means: no threshold is
-    searched.
+    the distances from the means (Levene's test). The attribute of the clearest test is
+    split at the average of the two means: no threshold is searched.
 
     Attributes
     ----------
@@ -58,23 +54,17 @@ class SupportSplits(AxisSplits):
     """
 
     model: Literal["linear", "constant"] = "linear"
-    ridge: Annotated[float, POSITIVE] = 1e-4
 
-    @property
-    def node_model(self) -> LeafModel:
-        """Model whose residuals are tested."""
-        return LeastSquares() if self.model == "linear" else Constant()
+    n_numbers: ClassVar[int] = 0
 
     def gains(self, level: Level) -> AxisGains:
         rows = level.rows
-        left = residuals(level, linear=self.model == "linear", ridge=self.ridge)
+        left = self.residuals(level)
         axis = attributes(level, left.leading)
         above = left.leading > 0
-        mean, rest = class_means(level, axis.projection, above)
-        statistic = np.maximum(
-            t_statistics(level, axis.projection, above) ** 2,
-            t_statistics(level, np.abs(rest), above) ** 2,
-        )
+        mean, rest, of_means = compared(level, axis.projection, above)
+        *_, of_variances = compared(level, np.abs(rest), above)
+        statistic = np.maximum(of_means**2, of_variances**2)
         score = normal_score(statistic, np.ones_like(statistic))
         is_discrete = axis.kind == SplitKind.DISCRETE
         values = np.stack([level.weight, level.weight * above])
@@ -93,37 +83,29 @@ class SupportSplits(AxisSplits):
         return axis, gain, threshold, left.pure
 
 
-def t_statistics(
+def compared(
     level: Level,
     values: Float[np.ndarray, "n rows"],
     above: Bool[np.ndarray, " rows"],
-) -> Float[np.ndarray, "n_nodes n"]:
-    """Student's t for the difference of two class means, with equal variances.
+) -> tuple[
+    Float[np.ndarray, "n_nodes 2 n"],
+    Float[np.ndarray, "n rows"],
+    Float[np.ndarray, "n_nodes n"],
+]:
+    """Compare two classes of the rows of every node; ``above``: the first class.
 
-    ``above``: the first class. Zero where a class is empty or the values do not vary.
+    Returns their means, the values less these, and Student's t for the difference, with
+    equal variances: zero where a class is empty or the values do not vary.
     """
-    mean, rest = class_means(level, values, above)
-    classes = np.stack([above, ~above])
-    mass = level.rows.sums(level.weight.astype(np.float64) * classes)
-    within = level.rows.sums(level.weight * rest**2)
-    degrees = np.maximum(mass.sum(axis=1) - 2.0, 1.0)
-    share = np.sum(safe_divide(1.0, mass), axis=1) / degrees
-    variance = within * share[:, None]
-    sound = (mass.min(axis=1) > 0)[:, None] & (variance > 0)
-    return np.where(
-        sound, (mean[:, 0] - mean[:, 1]) / np.sqrt(np.where(sound, variance, 1.0)), 0.0
-    )
-
-
-def class_means(
-    level: Level,
-    values: Float[np.ndarray, "n rows"],
-    above: Bool[np.ndarray, " rows"],
-) -> tuple[Float[np.ndarray, "n_nodes 2 n"], Float[np.ndarray, "n rows"]]:
-    """Means of two classes of the rows of every node, and the values less these."""
     rows, values = level.rows, values.astype(np.float64)
     weight = level.weight * np.stack([above, ~above]).astype(np.float64)
-    mean = rows.products(weight, values)
-    mean = safe_divide(mean, rows.sums(weight)[..., None])
+    mass = rows.sums(weight)
+    mean = safe_divide(rows.products(weight, values), mass[..., None])
     first, second = (rows.spread(mean[:, which]) for which in range(2))
-    return mean, values - np.where(above, first, second)
+    rest = values - np.where(above, first, second)
+    degrees = np.maximum(mass.sum(axis=1) - 2.0, 1.0)
+    share = np.sum(safe_divide(1.0, mass), axis=1) / degrees
+    variance = rows.sums(level.weight * rest**2) * share[:, None]
+    sound = (mass.min(axis=1) > 0)[:, None] & (variance > 0)
+    root = np.sqrt(np.where(sound, variance, 1.0))
+    return mean, rest, np.where(sound, (mean[:, 0] - mean[:, 1]) / root, 0.0)

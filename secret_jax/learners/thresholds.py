@@ -78,28 +78,32 @@ def ranked(
 ) -> Ranked:
     """Order the rows; ``least``: least weight on each side of a cut."""
     rows = level.rows
+    last = rows.first + rows.length - 1
     value = np.where(level.weight > 0, projection, np.inf).astype(np.float32)
     order = rows.sorted_by(value)
     value = np.take_along_axis(value, order, axis=1)
     left = running(rows, level.weight[order])
-    right = np.repeat(left[:, rows.first + rows.length - 1], rows.length, axis=1) - left
+    right = np.repeat(left[:, last], rows.length, axis=1) - left
     cut = np.zeros(value.shape, bool)
     cut[:, :-1] = value[:, 1:] > value[:, :-1]
-    cut[:, rows.first + rows.length - 1] = False
+    cut[:, last] = False
     side = np.minimum(left, right)
-    cut &= (side >= np.repeat(least * (1 - ROUNDING), rows.length)) & (side > 0)
-    cut &= np.isfinite(value)
+    cut &= (side >= np.repeat(least, rows.length)) & (side > 0) & np.isfinite(value)
     return Ranked(order, value, left, right, cut)
 
 
 def best_in(
-    rows: RaggedRows, gain: Float[np.ndarray, "n rows"]
-) -> tuple[Float[np.ndarray, "n_nodes n"], Int[np.ndarray, "n_nodes n"]]:
-    """The largest gain of each node along each projection, and the first row of it."""
+    rows: RaggedRows, gain: Float[np.ndarray, "n rows"], value: np.ndarray
+) -> tuple[Float[np.ndarray, "n_nodes n"], Float[np.ndarray, "n_nodes n"]]:
+    """The largest gain of each node along each projection, and the first value of it.
+
+    ``gain``, ``value`` (n, rows): of the rows in their order.
+    """
     most = np.maximum.reduceat(gain, rows.first, axis=1)
     is_best = gain == np.repeat(most, rows.length, axis=1)
     place = np.where(is_best, np.arange(gain.shape[1]), gain.shape[1])
-    return most.T, np.minimum.reduceat(place, rows.first, axis=1).T
+    place = np.minimum.reduceat(place, rows.first, axis=1)
+    return most.T, np.take_along_axis(value, place, axis=1).T
 
 
 def best_cuts(
@@ -122,8 +126,7 @@ def best_cuts(
         whole = np.repeat(left[..., last], rows.length, axis=-1)
         gain = purity(left, order.left) + purity(whole - left, order.right)
         gain -= purity(whole, order.left + order.right)
-        gain, place = best_in(rows, np.where(order.cut, gain, -np.inf))
-        found.append((gain, np.take_along_axis(order.value.T, place, axis=0)))
+        found.append(best_in(rows, np.where(order.cut, gain, -np.inf), order.value))
     gain, threshold = (
         np.concatenate(each, axis=1) for each in zip(*found, strict=True)
     )
@@ -142,8 +145,7 @@ def tried_cuts(
     """
     if thresholds == "all":
         return order.cut
-    rows = level.rows
-    n_each = np.full(level.n_nodes, thresholds)
+    n_each, rows = np.full(level.n_nodes, thresholds), level.rows
     if not is_integer(thresholds):
         n_each = np.ceil(thresholds * rows.sums((level.weight > 0).astype(int)))
         n_each = n_each.astype(int)
@@ -160,20 +162,24 @@ def tried_cuts(
         lowest = np.minimum(least / total, 0.5)[node]
         share = lowest + share * (1.0 - 2.0 * lowest)
     tried = np.zeros(order.cut.shape, bool)
-    np.put_along_axis(tried, quantile_places(level, order, node, share), True, axis=1)
+    np.put_along_axis(tried, _quantile_places(level, order, node, share), True, axis=1)
     return tried & order.cut
 
 
-def quantile_places(
-    level: Level,
-    order: Ranked,
-    node: np.ndarray,
-    share: np.ndarray,
-) -> np.ndarray:
-    """Where quantiles of nodes stand in the order: the last row of their value.
+def quantiles(
+    level: Level, order: Ranked, share: Sequence[float] | np.ndarray
+) -> Float[np.ndarray, "n_nodes n k"]:
+    """Quantiles of projections over every node: values that occur."""
+    node = np.repeat(np.arange(level.n_nodes), len(share))
+    place = _quantile_places(level, order, node, np.tile(share, level.n_nodes))
+    found = np.take_along_axis(order.value, place, axis=1)
+    return found.reshape(len(found), level.n_nodes, len(share)).swapaxes(0, 1)
 
-    ``node``, ``share`` (m,). Returns (n, m).
-    """
+
+def _quantile_places(
+    level: Level, order: Ranked, node: np.ndarray, share: np.ndarray
+) -> np.ndarray:
+    """Where quantiles (m,) stand in the order, (n, m): the last rows of their values"""
     rows, last = level.rows, level.rows.first + level.rows.length - 1
     total = order.left[:, last]
     # Weights of all nodes one after the other, so that one search finds them all.
@@ -191,13 +197,3 @@ def quantile_places(
         place = np.searchsorted(below[which, end], wanted)
         found[which] = end[np.clip(place, lowest, highest)]
     return found
-
-
-def quantiles(
-    level: Level, order: Ranked, share: Sequence[float] | np.ndarray
-) -> Float[np.ndarray, "n_nodes n k"]:
-    """Quantiles of projections over every node: values that occur."""
-    node = np.repeat(np.arange(level.n_nodes), len(share))
-    place = quantile_places(level, order, node, np.tile(share, level.n_nodes))
-    found = np.take_along_axis(order.value, place, axis=1)
-    return found.reshape(len(found), level.n_nodes, len(share)).swapaxes(0, 1)

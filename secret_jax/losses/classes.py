@@ -11,8 +11,6 @@ from scipy.special import log_expit, log_softmax
 
 from secret_jax.losses.interface import Likelihood, Loss, Pair
 
-# A class that is not there has this share: its logarithm is a number.
-_LEAST_SHARE = 1e-12
 # Where a probability is this close to 0 or 1 a parabola is too flat to step by.
 _LEAST_CURVATURE = 1e-4
 
@@ -20,8 +18,6 @@ _LEAST_CURVATURE = 1e-4
 def class_in_words(name: str) -> str:
     """Name of a class for text output; names like numbers get a prefix.
 
-    Examples
-    --------
     >>> [class_in_words(name) for name in ("setosa", "0", "-1", "<50K")]
     ['setosa', 'class 0', 'class -1', '<50K']
     """
@@ -47,6 +43,11 @@ class ClassLoss(Loss):
         # Of two classes only the second is an output.
         return tuple(names) if len(names) > 1 else (f"not {names[0]}", names[0])
 
+    def name_of_value(self, target: str, several: bool) -> str:
+        of_logarithms = "score" if several else "log-odds"
+        word = of_logarithms if self.link == "softmax" else "share"
+        return f"{word} of {class_in_words(target)}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class CrossEntropy(Likelihood, ClassLoss):
@@ -65,9 +66,6 @@ class CrossEntropy(Likelihood, ClassLoss):
     def n_free(self, n_outputs: int) -> int:
         return max(n_outputs - 1, 1)  # a shift of all of them cancels
 
-    def name_of_value(self, target: str, several: bool) -> str:
-        return f"{'score' if several else 'log-odds'} of {class_in_words(target)}"
-
     def meaning(self, name: str, several: bool) -> str:
         if several:
             return "a class's probability is in proportion to exp(score)"
@@ -83,13 +81,6 @@ class CrossEntropy(Likelihood, ClassLoss):
         probability = self.prediction(value)
         curvature = np.maximum(probability * (1.0 - probability), _LEAST_CURVATURE)
         return targets - probability, curvature
-
-    def constant(self, targets: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        share = weight @ targets / weight.sum()
-        if targets.shape[1] == 1:
-            share = np.clip(share, _LEAST_SHARE, 1.0 - _LEAST_SHARE)
-            return np.log(share) - np.log1p(-share)
-        return np.log(np.maximum(share, _LEAST_SHARE))
 
     def of_constant(self, mean: np.ndarray) -> np.ndarray:
         return self.losses(mean[None], self.constant(mean[None], np.ones(1))[None])[0]
@@ -114,21 +105,12 @@ class Brier(ClassLoss):
     link: ClassVar = "clip"
     error_word: ClassVar[str] = "Brier score"
 
-    def name_of_value(self, target: str, several: bool) -> str:
-        return f"share of {class_in_words(target)}"
-
-    def margin(self, value: np.ndarray) -> np.ndarray:
-        return 2.0 * value - 1.0
-
     def losses(self, targets: np.ndarray, value: np.ndarray) -> np.ndarray:
         return (2.0 if value.shape[1] == 1 else 1.0) * (targets - value) ** 2
 
     def working(self, targets: np.ndarray, value: np.ndarray) -> Pair:
         curvature = np.full(value.shape, 4.0 if value.shape[1] == 1 else 2.0)
         return curvature * (targets - value), curvature
-
-    def constant(self, targets: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        return weight @ targets / weight.sum()
 
     def of_constant(self, mean: np.ndarray) -> np.ndarray:
         return (2.0 if len(mean) == 1 else 1.0) * mean * (1.0 - mean)

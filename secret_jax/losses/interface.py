@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 from scipy.special import expit, softmax
@@ -22,12 +23,14 @@ from secret_jax.runtime.values import Value
 
 Link = Literal["identity", "exponential", "softmax", "clip"]
 Rows = Float[np.ndarray, "n_rows n_outputs"]
-Weights = Float[np.ndarray, " n_rows"]
+OfRows = Float[np.ndarray, " n_rows"]
 Outputs = Float[np.ndarray, " n_outputs"]
 Pair = tuple[np.ndarray, np.ndarray]
 
 # Logarithms stay below this: exponentials and their squares are numbers, in any unit.
 HIGHEST_LOG = 300.0
+# Means are at least these where their logarithms count: of amounts, and of classes.
+RAREST, LEAST_SHARE = 1e-9, 1e-12
 # Maximum Newton step of a row, reached where a prediction is confidently wrong:
 # parabolas hold nearby only.
 LONGEST_STEP = 4.0
@@ -54,7 +57,7 @@ class Loss(Value, ABC):
     predicts_mean: ClassVar[bool] = True
     """Whether predictions are means of the targets, which another tree can learn."""
     trains_gates: ClassVar[bool] = False
-    """Whether it has `row_losses`, by which soft trees are trained."""
+    """Whether soft trees can be trained by its `row_losses`."""
     link: ClassVar[Link | None] = None
     """Inverse link from raw predictions to units of the encoded targets: "softmax" is
     the logistic function of a single output, "clip" cuts at 0 and 1. None: one of its
@@ -63,6 +66,8 @@ class Loss(Value, ABC):
     """Units in which targets are encoded: their standard deviations from the mean,
     robust ones from the median, which outliers do not make, shares of their mean (with
     an exponential link: values are logarithms of shares), or those of the data."""
+    power: ClassVar[int] = 0
+    """Power of its mean with which the variance of a target grows."""
     error_name: ClassVar[str] = "mean loss"
     """Name of what `reported` returns."""
     error_word: ClassVar[str] = "loss"
@@ -78,11 +83,12 @@ class Loss(Value, ABC):
         return None
 
     def scaling(
-        self, targets: Weights, weight: Weights, moments: tuple[float, float]
+        self, targets: OfRows, weight: OfRows, moments: tuple[float, float]
     ) -> tuple[float, float]:
         """Center and scale for encoding a target, given its mean and deviation."""
         if self.units == "robust":
-            return robust_units(targets, weight)
+            center = quantile(targets, weight, 0.5)
+            return center, robust_scale(targets - center, weight) or 1.0
         if self.units == "means":
             # In single precision it does not depend on the order of the rows.
             part, power = math.frexp(moments[0])
@@ -91,11 +97,7 @@ class Loss(Value, ABC):
 
     def error_units(self, scale: Outputs) -> Outputs:
         """Losses in units of the data of a loss of one, given scales of the targets."""
-        return np.square(scale)
-
-    def targets_of_lines(self, targets: Rows) -> Rows | None:
-        """Targets in which models are lines; None if these are of another scale."""
-        return targets if self.link == "identity" else None
+        return scale ** (2.0 - self.power)
 
     def n_free(self, n_outputs: int) -> int:
         """Number of outputs with free models, which determine the others."""
@@ -107,11 +109,11 @@ class Loss(Value, ABC):
 
     def margin(self, value: np.ndarray) -> np.ndarray:
         """How far raw predictions of the second of two classes are from a tie."""
-        return value
+        return 2.0 * value - 1.0 if self.link == "clip" else value
 
     def name_of_value(self, target: str, several: bool) -> str:
         """Name of the raw prediction of an output, one of ``several`` or the only."""
-        return target
+        return f"log of {target}" if self.link == "exponential" else target
 
     def meaning(self, name: str, several: bool) -> str:
         """How the prediction of ``name`` follows from raw ones; empty if plainly."""
@@ -142,16 +144,16 @@ class Loss(Value, ABC):
         """Negative gradient and true second derivative, for standard errors."""
         return self.working(targets, value)
 
-    def steps(
-        self, targets: Rows, value: Rows, weight: Weights
-    ) -> tuple[Rows, Weights]:
+    def steps(self, targets: Rows, value: Rows, weight: OfRows) -> tuple[Rows, OfRows]:
         """Newton steps of the rows, and weights, for trees that all outputs share.
 
-        The weights are those of the rows in other shares, less where the curvature is
+        Weights are those of the rows in other shares, less where the curvature is
         small; their sum stays. Of several outputs the curvature is a bound of that in
-        any direction: sums of the rows of the Hessian diag(p) - p p' are at most
-        2 p (1 - p), and so are its eigenvalues (Gershgorin).
+        any direction: eigenvalues of the Hessian diag(p) - p p' are at most 2 p (1 - p)
+        (Gershgorin).
         """
+        if self.least_squares:
+            return targets - value, weight
         slope, each = self.working(targets, value)
         curvature = each[:, 0] if each.shape[1] == 1 else 2.0 * each.max(axis=1)
         step = np.clip(slope / curvature[:, None], -LONGEST_STEP, LONGEST_STEP)
@@ -164,7 +166,7 @@ class Loss(Value, ABC):
         self,
         targets: Rows,
         value: Rows,
-        weight: Weights,
+        weight: OfRows,
         nodes: Sequence[slice],
         share: float,
         least: float,
@@ -180,9 +182,22 @@ class Loss(Value, ABC):
         """Select rows of a loss that is smoothed differently for each."""
         return self
 
-    @abstractmethod
-    def constant(self, targets: Rows, weight: Weights) -> Outputs:
-        """Raw prediction of least loss that is the same for all rows."""
+    def constant(self, targets: Rows, weight: OfRows) -> Outputs:
+        """Raw prediction of least loss that is the same for all rows.
+
+        By default that of the targets' mean; a loss that is not of means has its own.
+        """
+        if not self.predicts_mean or self.link is None:
+            raise NotImplementedError(f"{type(self).__name__} needs a method constant.")
+        mean = weight @ targets / weight.sum()
+        if self.link == "exponential":
+            return np.log(np.maximum(mean, RAREST))
+        if self.link != "softmax":
+            return mean
+        if len(mean) > 1:
+            return np.log(np.maximum(mean, LEAST_SHARE))
+        mean = np.clip(mean, LEAST_SHARE, 1.0 - LEAST_SHARE)
+        return np.log(mean) - np.log1p(-mean)
 
     def of_constant(self, mean: Outputs) -> Outputs | None:
         """Loss of the best constant, if the means of the targets determine it."""
@@ -193,12 +208,16 @@ class Loss(Value, ABC):
     ) -> Float[np.ndarray, "*shape"]:
         """Variance of raw predictions that costs a mean loss, at a mean of targets."""
 
-    def typical(self, targets: Rows, value: Rows, weight: Weights) -> Outputs:
+    def typical(self, targets: Rows, value: Rows, weight: OfRows) -> Outputs:
         """Typical loss of a row that is no outlier; by default the mean of all rows."""
         return weight @ self.losses(targets, value) / weight.sum()
 
     def deviations(self, prediction: np.ndarray, deviation: np.ndarray) -> np.ndarray:
         """Standard deviations of targets, given those of raw predictions."""
+        if self.predicts_mean and self.link == "identity":
+            return deviation
+        if self.predicts_mean and self.link == "exponential":
+            return deviation * prediction  # those of logarithms are shares
         raise ValueError(
             "Standard deviations and intervals need loss='squared' or another one of "
             f"means, and the tree was fitted with {self!r}. For an interval fit two "
@@ -207,15 +226,12 @@ class Loss(Value, ABC):
 
     def reported(self, error: float, scale: float) -> float:
         """Mean loss as readers are told it, given the scale of the target."""
-        return error
-
-    def explained(self, error: float, variance: float) -> float | None:
-        """Share of the targets' variance that is explained, given a mean loss."""
-        return None
+        return max(error, 0.0) ** 0.5 * scale if self.least_squares else error
 
     def row_losses(self, value: jax.Array, targets: jax.Array) -> jax.Array:
         """Loss of every row up to a constant, which JAX differentiates, (n_rows,)."""
-        raise NotImplementedError
+        losses: Any = self.losses
+        return jnp.sum(losses(targets, value), axis=1)
 
 
 class Likelihood(Loss):
@@ -235,39 +251,18 @@ class OfLosses(Value):
         return "" if known else f"another one: it is not defined for {loss!r}"
 
 
-def quantile(
-    values: Weights,
-    weight: Weights,
-    level: float,
-) -> float:
-    """Smallest value with at least a share ``level`` of the weight up to it.
-
-    >>> quantile(np.array([3.0, 1.0, 2.0]), np.ones(3), 0.5)
-    2.0
-    """
+def quantile(values: OfRows, weight: OfRows, level: float) -> float:
+    """Smallest value with at least a share ``level`` of the weight up to it."""
     share = (1.0 - _ROUNDING) * level
     return float(np.quantile(values, share, weights=weight, method="inverted_cdf"))
 
 
-def robust_scale(deviations: Weights, weight: Weights) -> float:
+def robust_scale(deviations: OfRows, weight: OfRows) -> float:
     """Standard deviation of normal numbers with the same median absolute deviation.
 
     Without deviations of zero: a value that most rows share is no scale.
-
-    >>> round(robust_scale(np.array([-1.0, 1.0, 0.0, 1.0, 1e6]), np.ones(5)), 4)
-    1.4826
     """
     used = (deviations != 0) & (weight > 0)
     if not used.any():
         return 0.0
     return _NORMAL * quantile(np.abs(deviations[used]), weight[used], 0.5)
-
-
-def robust_units(targets: Weights, weight: Weights) -> tuple[float, float]:
-    """Median and robust scale about it; the scale is 1 if nothing varies.
-
-    >>> robust_units(np.array([1.0, 2.0, 3.0, 1e9]), np.ones(4))[0]
-    2.0
-    """
-    center = quantile(targets, weight, 0.5)
-    return center, robust_scale(targets - center, weight) or 1.0

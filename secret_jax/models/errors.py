@@ -36,10 +36,9 @@ def node_errors(
     *,
     loss: Loss | None = None,
 ) -> Float[np.ndarray, " n_nodes"]:
-    """Total loss of every node's model on the rows that reach it.
+    """Total loss of every node's model on the rows that reach it, summed over outputs.
 
-    ``output_weight``: weight of each output; by default one; ``loss``: another one than
-    the tree's. Summed over the weighted rows and the outputs.
+    Outputs count one each, or by ``output_weight``.
     """
     loss = loss or tree.loss
     weight = np.ones(tree.n_outputs) if output_weight is None else output_weight

@@ -7,14 +7,18 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+from scipy.optimize import lsq_linear
 
 from secret_jax.data.rows import Rows, join
 from secret_jax.data.source import RowSource
 from secret_jax.models.errors import mean_squared_errors
-from secret_jax.models.interface import LeafModel, Levels, Models
-from secret_jax.models.monotone import with_monotone_models
-from secret_jax.models.resident import resident_statistics
-from secret_jax.models.row_groups import RowGroups, groups_of_levels
+from secret_jax.models.interface import (
+    LeafModel,
+    Levels,
+    Models,
+    RowGroups,
+    groups_of_levels,
+)
 from secret_jax.models.statistics import (
     BLOCK_ROWS,
     NodeStatistics,
@@ -22,9 +26,10 @@ from secret_jax.models.statistics import (
     empty_statistics,
     group_statistics,
     merge_into,
+    resident_statistics,
 )
 from secret_jax.runtime.progress import UNTOLD, Stage
-from secret_jax.runtime.scratch import Scratch
+from secret_jax.runtime.shapes import Scratch
 from secret_jax.tree.reshape import joined, separated
 from secret_jax.tree.routing import apply
 from secret_jax.tree.structure import Tree
@@ -32,6 +37,9 @@ from secret_jax.tree.walk import descend
 
 # Of parts with no more rows all trees are looked at together.
 _FEW_ROWS = 1 << 15
+# Variances of regressors grow by this share of one, the variance over the table, in the
+# metric of projections: what does not vary in a node is left as it is.
+_RIDGE = 1e-3
 
 
 class NodeSummary(NamedTuple):
@@ -75,21 +83,19 @@ def fit_models(
 ) -> list[Tree]:
     """Fit a model for every node of several trees, in one pass.
 
-    The rows are routed through the finished trees, so that a model is trained on
-    exactly the rows that prediction will send to it.
-
-    ``parts``: rows that train each tree; ``leaves`` sequence of ndarray of shape
-    (n_rows,), int: the leaf of each of them, if it is known; ``statistics``: statistics
-    of all rows, of which ``parts`` may be a sample; ``stage``: receives the number of
-    nodes that have models.
+    The rows that train each tree, its part, are routed through it, so that a model is
+    trained on exactly the rows that prediction will send to it. ``leaves`` says where
+    each of them ends, if it is known; ``statistics`` are those of all rows, of which
+    parts may be a sample.
     """
     size = [tree.n_nodes for tree in trees]
     forest = joined(trees)
     root = np.repeat(np.cumsum(size) - size, [part.n_rows for part in parts])
     stage.at(0, forest.n_nodes)
-    levels = partial(groups_of_levels, forest, join(list(parts)), root)
+    rows = join(list(parts))
+    levels = partial(groups_of_levels, forest, rows, root)
     if statistics is None:
-        statistics = _statistics(trees, forest, parts, root, leaves)
+        statistics = _statistics(trees, forest, parts, rows, root, leaves)
     models = leaf.fit_tree(forest, statistics, levels, stage)
     occupied = statistics.weight > 0
     coefficient = inherited(models.coefficient, occupied, forest.parent)
@@ -110,10 +116,7 @@ def remeasured(tree: Tree, rows: Rows, leaf: LeafModel) -> Tree:
 
 
 def node_statistics(tree: Tree, rows: Rows | Sequence[RowSource]) -> NodeStatistics:
-    """Compute the statistics of every node in one pass over rows, or over sources.
-
-    The rows come block by block, wherever they lie; see `RowSource.blocks`.
-    """
+    """Compute the statistics of every node in one pass over rows, or over sources."""
     sources = [rows] if isinstance(rows, Rows) else rows
     n_regressors, scratch = tree.schema.n_regressors, Scratch()
 
@@ -143,22 +146,20 @@ def _statistics(
     trees: Sequence[Tree],
     forest: Tree,
     parts: Sequence[Rows],
+    rows: Rows,
     root: np.ndarray,
     leaves: Sequence[np.ndarray] | None,
 ) -> NodeStatistics:
     """Statistics of the nodes of several trees, each of its own rows."""
-    if leaves is None and max(part.n_rows for part in parts) > _FEW_ROWS:
-        each = map(node_statistics, trees, parts)
-        return NodeStatistics(*map(np.concatenate, zip(*each, strict=True)))
-    rows = join(list(parts))
-    if leaves is None:
+    if leaves is not None:
+        leaf = root + np.concatenate(leaves)
+    elif max(part.n_rows for part in parts) <= _FEW_ROWS:
         leaf = descend(forest, rows.table, root, forest.max_depth)
     else:
-        leaf = root + np.concatenate(leaves)
-    n_regressors = forest.schema.n_regressors
-    return _added_up(
-        forest, [group_statistics(rows, n_regressors, leaf, forest.n_nodes)]
-    )
+        each = map(node_statistics, trees, parts)
+        return NodeStatistics(*map(np.concatenate, zip(*each, strict=True)))
+    n_regressors, n_nodes = forest.schema.n_regressors, forest.n_nodes
+    return _added_up(forest, [group_statistics(rows, n_regressors, leaf, n_nodes)])
 
 
 def with_models(
@@ -168,10 +169,7 @@ def with_models(
     leaf: LeafModel,
     levels: Levels | None = None,
 ) -> Tree:
-    """Store models in a tree, with weights, ranges and errors of its rows.
-
-    ``levels``: yields the rows of the nodes of each level, for losses that need them.
-    """
+    """Store models in a tree, with weights, ranges and errors of its rows."""
     weight, mean, deviation, lower, upper, error = summary
     n_regressors = mean.shape[1] - lower.shape[1]
     tree = replace(
@@ -188,24 +186,14 @@ def with_models(
         corrects_parent=models.corrects_parent,
         loss=leaf.loss,
     )
-    if not leaf.loss.least_squares:
-        assert levels is not None
-        return with_losses(tree, levels(), leaf)
-    enough = _has_enough(tree, leaf)
-    return replace(
-        tree,
-        lower=inherited(lower, enough, tree.parent),
-        upper=inherited(upper, enough, tree.parent),
-        train_error=error,
-    )
+    if leaf.loss.least_squares:
+        return _with_ranges(tree, leaf, error, lower, upper)
+    assert levels is not None
+    return with_losses(tree, levels(), leaf)
 
 
 def with_losses(tree: Tree, levels: Iterator[RowGroups], leaf: LeafModel) -> Tree:
-    """Measure mean losses of all nodes, and ranges of the raw predictions.
-
-    Values are clipped to those of the node's rows, and where these are few to those of
-    the nearest ancestor with enough as well.
-    """
+    """Measure mean losses of all nodes, and ranges of the raw predictions."""
     error = np.zeros((tree.n_nodes, tree.n_outputs))
     lower, upper = np.full(error.shape, np.inf), np.full(error.shape, -np.inf)
     for group in levels:
@@ -213,20 +201,27 @@ def with_losses(tree: Tree, levels: Iterator[RowGroups], leaf: LeafModel) -> Tre
         error[group.node] = group.mean_losses(tree.loss, value)
         lower[group.node] = np.minimum.reduceat(value, group.start)
         upper[group.node] = np.maximum.reduceat(value, group.start)
-    enough = _has_enough(tree, leaf)
+    return _with_ranges(tree, leaf, error, lower, upper)
+
+
+def _with_ranges(
+    tree: Tree,
+    leaf: LeafModel,
+    error: np.ndarray,
+    lower: np.ndarray,
+    upper: np.ndarray,
+) -> Tree:
+    """Store errors and ranges; of few rows that of the nearest ancestor with enough."""
+    parent = tree.parent
+    root = inherited(np.arange(tree.n_nodes), parent < 0, parent)
+    least = np.minimum(leaf.clip_min_samples, tree.weight[root])
+    enough = (tree.weight >= least) & (tree.weight > 0)
     return replace(
         tree,
         train_error=error,
-        lower=np.minimum(lower, inherited(lower, enough, tree.parent)),
-        upper=np.maximum(upper, inherited(upper, enough, tree.parent)),
+        lower=np.minimum(lower, inherited(lower, enough, parent)),
+        upper=np.maximum(upper, inherited(upper, enough, parent)),
     )
-
-
-def _has_enough(tree: Tree, leaf: LeafModel) -> np.ndarray:
-    """Mask of nodes with rows enough for a range of their own."""
-    root = inherited(np.arange(tree.n_nodes), tree.parent < 0, tree.parent)
-    least = np.minimum(leaf.clip_min_samples, tree.weight[root])
-    return (tree.weight >= least) & (tree.weight > 0)
 
 
 def inherited(values: np.ndarray, own: np.ndarray, parent: np.ndarray) -> np.ndarray:
@@ -235,3 +230,65 @@ def inherited(values: np.ndarray, own: np.ndarray, parent: np.ndarray) -> np.nda
     while (source[source] != source).any():
         source = source[source]  # of the one above, and of the one above that
     return values[source]
+
+
+def with_monotone_models(
+    tree: Tree, statistics: NodeStatistics, levels: Levels
+) -> Tree:
+    """Constrain a tree's models by the directions of its schema, in every subtree.
+
+    Two rows that differ in one constrained column part at most at a split on it. So it
+    is enough that slopes have the right signs, and that the predictions of the two
+    sides of such a split are clipped at one level, between their means, as those of a
+    booster's trees are (`sklearn.ensemble.HistGradientBoostingRegressor`). Sums leave
+    such columns out: with contrary directions both sides could only predict the same.
+    """
+    schema = tree.schema
+    if not schema.monotonic:
+        return tree
+    n = statistics.n_regressors
+    direction = np.zeros(schema.n_columns)
+    for attribute, sign in schema.monotonic:
+        direction[schema.position_of(attribute)] = sign
+    coefficient = _with_signs(tree, statistics, direction[:n])
+    tree = replace(tree, coefficient=coefficient, clip_margin=tree.clip_margin or 0.0)
+    low, high = (ends.copy() for ends in tree.clip_range())
+    slopes, mean = coefficient[:, :, 1:], statistics.mean[:, :n]
+    value = coefficient[:, :, 0] + np.einsum("noj,nj->no", slopes, mean)
+    for node in np.flatnonzero(~tree.is_leaf):  # parents come first
+        sides = [tree.left[node], tree.right[node]]
+        for ends in (low, high):
+            ends[sides] = np.clip(ends[sides], low[node], high[node])
+        level = np.clip(value[sides].mean(axis=0), low[node], high[node])
+        asked = np.sign(tree.direction[node]) * direction
+        for sign, (below, above) in ((1, sides), (-1, sides[::-1])):
+            if (asked == sign).any():
+                for ends in (low, high):
+                    ends[below] = np.minimum(ends[below], level)
+                    ends[above] = np.maximum(ends[above], level)
+    error = tree.train_error.copy()
+    for group in levels():
+        ends = (each[group.node][group.slot] for each in (low, high))
+        told = np.clip(group.values(coefficient[group.node]), *ends)
+        error[group.node] = group.mean_losses(tree.loss, told)
+    return replace(tree, lower=low, upper=high, clip_margin=0.0, train_error=error)
+
+
+def _with_signs(
+    tree: Tree, statistics: NodeStatistics, direction: np.ndarray
+) -> np.ndarray:
+    """Models with slopes of the right signs that are nearest in squared error."""
+    n = len(direction)
+    bounds = np.where(direction > 0, 0.0, -np.inf), np.where(direction < 0, 0.0, np.inf)
+    coefficient = tree.coefficient.copy()
+    wrong = (coefficient[:, :, 1:] * direction < 0).any(axis=2)
+    for node, output in zip(*np.nonzero(wrong), strict=True):
+        slopes = coefficient[node, output, 1:]
+        scatter = statistics.scatter[node, :n, :n]
+        metric = scatter / max(float(statistics.weight[node]), 1e-300)
+        root = np.linalg.cholesky(metric + _RIDGE * np.eye(n)).T
+        nearest = lsq_linear(root, root @ slopes, bounds, method="bvls").x
+        nearest = np.clip(nearest, *bounds)  # of rounding
+        coefficient[node, output, 0] += (slopes - nearest) @ statistics.mean[node, :n]
+        coefficient[node, output, 1:] = nearest
+    return coefficient

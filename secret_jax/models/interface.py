@@ -1,4 +1,4 @@
-"""Interface of leaf models: values that turn sufficient statistics into models."""
+"""Interface of leaf models: from statistics, or from rows, of nodes to their models."""
 
 from __future__ import annotations
 
@@ -10,16 +10,116 @@ from typing import Annotated, ClassVar, Literal, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from secret_jax.data.rows import Rows
 from secret_jax.losses.interface import Loss
 from secret_jax.losses.numbers import SQUARED_ERROR
-from secret_jax.models.row_groups import RowGroups
 from secret_jax.models.statistics import NodeStatistics
 from secret_jax.runtime.progress import UNTOLD, Stage
+from secret_jax.runtime.shapes import slice_positions
 from secret_jax.runtime.values import Value, at_least, real
 from secret_jax.tree.structure import Tree
+from secret_jax.tree.walk import descend
+
+
+class RowGroups(NamedTuple):
+    """Rows of several nodes, concatenated node by node."""
+
+    node: np.ndarray  # (n_nodes,), int
+    # start, stop (n_nodes,), int.
+    start: np.ndarray
+    stop: np.ndarray
+    slot: np.ndarray  # (n_rows,), int: position of each row's node
+    x: np.ndarray  # (n_rows, n_regressors), float64
+    targets: np.ndarray  # (n_rows, n_outputs), float64
+    weight: np.ndarray  # (n_rows,), float64
+
+    @property
+    def rows(self) -> list[slice]:
+        return list(map(slice, self.start, self.stop))
+
+    @property
+    def total(self) -> np.ndarray:
+        """Weights of the nodes."""
+        return np.add.reduceat(self.weight, self.start)
+
+    def values(self, coefficient: np.ndarray) -> np.ndarray:
+        """Raw predictions of the nodes' models for their rows, (n_rows, n_outputs)."""
+        value = np.empty((len(self.slot), coefficient.shape[1]))
+        for model, rows in zip(coefficient, self.rows, strict=True):
+            value[rows] = model[:, 0] + self.x[rows] @ model[:, 1:].T
+        return value
+
+    def take(self, which: np.ndarray) -> tuple[RowGroups, np.ndarray]:
+        """Select nodes; return also the positions of their rows."""
+        start, stop = self.start[which], self.stop[which]
+        row, length = slice_positions(start, stop), stop - start
+        last = np.cumsum(length)
+        groups = RowGroups(
+            node=self.node[which],
+            start=last - length,
+            stop=last,
+            slot=np.repeat(np.arange(len(which)), length),
+            x=self.x[row],
+            targets=self.targets[row],
+            weight=self.weight[row],
+        )
+        return groups, row
+
+    def sums(self, values: np.ndarray) -> np.ndarray:
+        """Weighted sum over the rows of each node."""
+        weight = self.weight.reshape((-1,) + (1,) * (values.ndim - 1))
+        return np.add.reduceat(weight * values, self.start)
+
+    def mean_losses(self, loss: Loss, value: np.ndarray) -> np.ndarray:
+        """Mean losses of raw predictions in each node, (n_nodes, n_outputs)."""
+        return self.sums(loss.losses(self.targets, value)) / self.total[:, None]
+
+    def with_centers(self, prediction: np.ndarray, weight: float) -> RowGroups:
+        """Add a row of some weight per node: its mean row, and mean prediction."""
+        total, further = self.total[:, None], np.arange(len(self.node))
+
+        def joined(own: np.ndarray, more: np.ndarray) -> np.ndarray:
+            return np.insert(own, self.stop, more, axis=0)
+
+        return RowGroups(
+            node=self.node,
+            start=self.start + further,
+            stop=self.stop + further + 1,
+            slot=joined(self.slot, further),
+            x=joined(self.x, self.sums(self.x) / total),
+            targets=joined(self.targets, self.sums(prediction) / total),
+            weight=joined(self.weight, np.full(len(further), weight)),
+        )
+
 
 # The rows of the nodes of each level, from the roots down.
 Levels = Callable[[], Iterator[RowGroups]]
+
+
+def groups_of_levels(
+    tree: Tree, rows: Rows, root: np.ndarray | int = 0
+) -> Iterator[RowGroups]:
+    """Group rows by the nodes of each level, from the node where each begins down."""
+    n_regressors = tree.schema.n_regressors
+    table, node = rows.table.on_host(), np.full(rows.n_rows, root)
+    for level in range(int(tree.depth.max()) + 1):
+        here = np.flatnonzero(tree.depth[node] == level)
+        if not len(here):  # neither is there a row below
+            return
+        here = here[np.argsort(node[here], kind="stable")]
+        occupied, start, slot = np.unique(
+            node[here], return_index=True, return_inverse=True
+        )
+        yield RowGroups(
+            node=occupied,
+            start=start,
+            stop=np.append(start, len(here))[1:],
+            slot=slot,
+            x=table.x[here, :n_regressors].astype(np.float64),
+            targets=rows.targets[here],
+            weight=rows.weight[here],
+        )
+        node = descend(tree, table, node, 1)
 
 
 class Models(NamedTuple):
@@ -32,9 +132,8 @@ class Models(NamedTuple):
     degrees : ndarray of shape (n_nodes,), float64
         Effective degrees of freedom that each of them spent on an output.
     corrects_parent : bool, default=True
-        Whether they were spent on a correction of the parent's model, whose own then
-        count as well, as far as the correction left it in place. False: on the whole
-        model, whatever the parent's is.
+        Whether on a correction of the parent's model, whose own then count as well, as
+        far as it is left in place. False: on the whole model, whatever the parent's is.
     """
 
     coefficient: np.ndarray
@@ -55,9 +154,9 @@ class LeafModel(Value, ABC):
         A leaf of less weight takes that range from the nearest ancestor with more.
     indicators : bool or "auto", default="auto"
         Whether the models see indicators of categories and of missing values. "auto":
-        of the categories with 30 or more rows and as many others (of fewer than 600
-        rows, with 5 % of them, but at least 5), and of the columns with 30 or more
-        missing values and others. Only where the split finder knows them: `RssSplits`.
+        of those with 30 or more rows and as many others (of fewer than 600 rows,
+        categories with 5 % of them, but at least 5). Only where the split finder knows
+        them: `RssSplits`.
     tail_share : float, default=0.005
         A regressor with values further from its median than the range of its inner 98 %
         is wide counts as the bound beyond the quantiles of this share at both ends,
@@ -70,8 +169,8 @@ class LeafModel(Value, ABC):
         rows for each numeric regressor, only columns are looked at that the lasso
         keeps, or that explain alone more than the best of as many columns of noise;
         nine categories or more get indicators only where their means differ by more
-        than chance, and are not split on where their slopes do not either.
-        Streams, rows that lie on devices, and the trees under kernels keep all.
+        than chance, and are not split on where their slopes do not either. Streams,
+        rows that lie on devices, and the trees under kernels keep all.
     """
 
     clip_margin: Annotated[float, real(0.0)] | None = 0.1
@@ -101,12 +200,9 @@ class LeafModel(Value, ABC):
     ) -> Models:
         """Fit models of several nodes, given those of their parents.
 
-        Parameters
-        ----------
-        statistics : NodeStatistics
-            Statistics of any nodes; pruning needs a model in every node of a tree.
-        parent : ndarray of shape (n_nodes, n_outputs, 1 + n_regressors)
-            Models of their parents; zero at a root.
+        ``statistics`` are of any nodes, as pruning needs a model in every node of a
+        tree; models of parents (n_nodes, n_outputs, 1 + n_regressors) are zero at a
+        root.
         """
 
     def fit_tree(
@@ -118,12 +214,8 @@ class LeafModel(Value, ABC):
     ) -> Models:
         """Fit models of all nodes of one or several trees, from the roots down.
 
-        Parameters
-        ----------
-        levels : callable
-            Yields the rows of the nodes of each level, if statistics are not enough.
-        stage : Stage, optional
-            Receives the number of nodes that have models.
+        ``levels`` yields the rows of the nodes of each, if statistics are not enough;
+        ``stage`` receives the number of nodes that have models.
         """
         n_nodes, width = tree.n_nodes, 1 + statistics.n_regressors
         coefficient = np.zeros((n_nodes, statistics.n_outputs, width))
@@ -143,13 +235,7 @@ def fitted_models(
     statistics: NodeStatistics,
     parent: Float[np.ndarray, "n_nodes n_outputs _"],
 ) -> Models:
-    """Fit models of several nodes, and refuse what are none; see `LeafModel.fit`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the leaf model gives something else, other shapes, or no numbers.
-    """
+    """Fit models of several nodes, and refuse what are none; see `LeafModel.fit`."""
     models, name = leaf.fit(statistics, parent), f"{type(leaf).__name__}.fit"
     if not isinstance(models, Models):
         raise TypeError(

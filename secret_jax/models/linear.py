@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from secret_jax.models.interface import LeafModel, Levels, Models
 from secret_jax.models.statistics import NodeStatistics
@@ -23,10 +23,8 @@ class LeastSquares(LeafModel):
     Examples
     --------
     >>> from secret_jax import LeastSquares, SecretRegressor
-    >>> from secret_jax.datasets import make_fried
-    >>> X, y = make_fried(500, random_state=0)
-    >>> model = SecretRegressor(leaf=LeastSquares(clip_margin=None)).fit(X, y)
-    >>> model.tree_.clip_margin is None
+    >>> model = SecretRegressor(leaf=LeastSquares(clip_margin=None))
+    >>> model.fit([[0], [1], [2]], [0, 1, 5]).tree_.clip_margin is None
     True
     """
 
@@ -52,9 +50,9 @@ class Constant(LeafModel):
 class MixtureLeaf(LeastSquares):
     """Linear model implied by the finder's Gaussian mixture.
 
-    Dobra & Gehrke 2002, section 4.2.3, second method. Only finders that fit a mixture
-    imply models: ``splits="secret"``. The root, and the sides of splits that were not
-    found but fixed, have least squares.
+    See section 4.2.3 of Dobra & Gehrke 2002. Only finders that fit a mixture imply
+    models: ``splits="secret"``. The root, and the sides of splits that were not found
+    but fixed, have least squares.
     """
 
     def conflict(self, options: Mapping[str, Any]) -> str:
@@ -79,15 +77,10 @@ class MixtureLeaf(LeastSquares):
 
 @dataclass(frozen=True, kw_only=True)
 class SimpleLinear(LeafModel):
-    """Least squares on the regressor of least squared error.
+    """Least squares on the regressor of least squared error, each output on its own.
 
-    Treed regression of Alexander & Grimshaw: a line in every leaf, which can be drawn.
-    Each output takes the regressor that is best for it.
-
-    References
-    ----------
-    W. P. Alexander and S. D. Grimshaw. Treed Regression. Journal of Computational and
-    Graphical Statistics 5, 1996.
+    Treed regression: a line in every leaf, which can be drawn (Alexander & Grimshaw.
+    Treed Regression. Journal of Computational and Graphical Statistics 5, 1996).
 
     Examples
     --------
@@ -137,13 +130,10 @@ def means(statistics: NodeStatistics) -> np.ndarray:
 def least_squares(
     statistics: NodeStatistics,
 ) -> Float[np.ndarray, "n_nodes n_outputs _"]:
-    """Fit a least-squares model for each node.
+    """Fit least squares for each node, of least norm where they are ambiguous.
 
-    The solution is the one of least norm, with every regressor in units of its standard
-    deviation in the node: dependent and constant columns, and nodes with fewer rows
-    than regressors, need no special treatment.
-
-    Gives intercept and slopes.
+    Regressors count in units of their standard deviations in the node: dependent and
+    constant columns, and nodes with fewer rows than regressors, are no special cases.
     """
     model = means(statistics)
     n = statistics.n_regressors
@@ -166,3 +156,52 @@ def least_squares(
     model[:, :, 1:] = slopes
     model[:, :, 0] -= np.einsum("noi,ni->no", slopes, statistics.mean[:, :n])
     return model
+
+
+# Terms whose worth differs by a smaller share are worth the same.
+TIE = 1e-6
+# Regressors are standardised over the table: a smaller variance is rounding.
+CONSTANT = 1e-10
+
+
+def selected_forward(
+    gram: Float[np.ndarray, "n_nodes n_terms n_terms"],
+    moment: Float[np.ndarray, "n_nodes n_terms"],
+    unexplained: Float[np.ndarray, " n_nodes"],
+    limit: Float[np.ndarray, " n_nodes"],
+    copy: float | Float[np.ndarray, "n_nodes 1"],
+    most: int | None = None,
+) -> tuple[Int[np.ndarray, "n_nodes n_steps"], Float[np.ndarray, " n_nodes"]]:
+    """Select terms by pivoted partial Cholesky; return them and what is unexplained.
+
+    Each step adds the term that explains most, of ties the first, until no more than
+    ``limit`` of the variance ``unexplained`` is left, ``most`` terms are chosen, or all
+    others are copies: of their variance those chosen leave no more than the share
+    ``copy``. ``gram`` and ``moment`` are products of the terms, and of the terms with
+    what is to be explained. Of what is chosen, -1 comes after the last one of a node.
+    """
+    n_nodes, n_terms = moment.shape
+    node = np.arange(n_nodes)
+    variance = np.einsum("nii->ni", gram)
+    left, moment, unexplained = variance.copy(), moment.copy(), unexplained.copy()
+    n_steps = n_terms if most is None else most
+    factors = np.empty((n_nodes, n_steps, n_terms))
+    chosen, waiting = np.full((n_nodes, n_steps), -1), variance > CONSTANT
+    for step in range(n_steps):
+        usable = waiting & (left > copy * variance)
+        worth = np.where(usable, moment**2 / np.where(usable, left, 1.0), 0.0)
+        greatest = worth.max(axis=1, initial=0.0)
+        going = (unexplained > limit) & (greatest > 0)
+        if not going.any():
+            break
+        best = np.argmax(worth >= (1.0 - TIE) * greatest[:, None], axis=1)
+        chosen[going, step], waiting[node, best] = best[going], False
+        pivot = np.sqrt(np.where(going, left[node, best], np.inf))
+        before = factors[:, :step]
+        known = (before[node, :, best][:, None] @ before)[:, 0]
+        factors[:, step] = column = (gram[node, best] - known) / pivot[:, None]
+        rest = moment[node, best] / pivot
+        moment -= rest[:, None] * column
+        left -= column**2
+        unexplained -= rest**2
+    return chosen, unexplained

@@ -1,15 +1,15 @@
 """Ridge regression shrunk toward the parent's model, with strength chosen by GCV."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
+from scipy.linalg import get_lapack_funcs
 from scipy.stats import norm
 
 from secret_jax.models.interface import LeafModel, Models
-from secret_jax.models.penalties import penalty_paths
-from secret_jax.models.selection import selected_forward
+from secret_jax.models.linear import selected_forward
 from secret_jax.models.statistics import NodeStatistics
 from secret_jax.runtime.linalg import definite_solve
 from secret_jax.runtime.values import real
@@ -33,6 +33,11 @@ _ROUNDING = 1e-12
 _LEAST_WEIGHT = 2.0
 # Least share of degrees of freedom that is left to "no change but the mean".
 _LEAST_LEFT = 1e-3
+# Nodes whose penalties are followed together: their numbers stay in a cache.
+_TOGETHER = 1024
+# Of so many nodes with so few regressors long operations over all nodes take half of
+# the time of LAPACK, which reduces matrix by matrix.
+_MANY, _NARROW = 96, 12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,10 +92,9 @@ def shrunken(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Fit the ridge correction of a given model of one output for each node, by GCV.
 
-    Returns ``model`` (n_nodes, 1 + n_regressors), float64; ``degrees`` (n_nodes,),
-    float64: effective degrees of freedom spent on the correction; ``strength``
-    (n_nodes,), float64: penalty per row, in units of the regressors' variances;
-    infinite where only the mean is corrected.
+    Returns the models (n_nodes, 1 + n_regressors), the effective degrees of freedom
+    that the corrections spent, and the strengths: penalties per row, in units of the
+    regressors' variances, infinite where only the mean is corrected.
     """
     weight = np.where(statistics.weight > 0, statistics.weight, 1.0)
     slopes = base[:, 1:]
@@ -134,8 +138,13 @@ def _ridge_by_cross_validation(
     if n_regressors > _MOST_REGRESSORS:
         n_varying = np.count_nonzero(np.isfinite(scale), axis=1)
         price = _price_of_choice(_MOST_REGRESSORS, n_varying)
-        kept, there = _most_useful(correlation, slope, variance)
-        node = np.arange(n_nodes)[:, None]
+        kept, _ = selected_forward(
+            *(correlation, slope, variance, np.full(n_nodes, -np.inf)),
+            _LEAST_UNEXPLAINED,
+            most=_MOST_REGRESSORS,
+        )
+        kept = kept[:, : max(np.count_nonzero(kept >= 0, axis=1).max(initial=0), 1)]
+        node, there = np.arange(n_nodes)[:, None], kept >= 0
         both = there[:, :, None] & there[:, None]
         correlation = correlation[node[:, :, None], kept[:, :, None], kept[:, None]]
         correlation = np.where(both, correlation, 0.0)
@@ -173,25 +182,97 @@ def _ridge_by_cross_validation(
 
 
 def _price_of_choice(n_kept: int, n_offered: np.ndarray) -> np.ndarray:
-    """Degrees of freedom charged for each selected regressor.
-
-    A regressor without effect reduces the error by a chi-squared variable of one
-    degree; this is the mean of the largest of several independent ones, by the normal
-    tail.
-    """
+    """Degrees of freedom charged for each selected regressor."""
+    # One without effect reduces the error by a chi-squared variable of one degree; this
+    # is the mean of the largest of several independent ones, by the normal tail.
     share = np.minimum(n_kept / np.maximum(n_offered, 1), 1.0)
     least = norm.isf(share / 2)
     return 1.0 + 2.0 * least * norm.pdf(least) / share
 
 
-def _most_useful(
-    correlation: np.ndarray, moment: np.ndarray, variance: np.ndarray
+class PenaltyPaths(NamedTuple):
+    """Ridge regressions with matrix C and moments m at each penalty p."""
+
+    explained: np.ndarray  # (n_nodes, n_penalties): m' (C + p)^-1 m
+    change: np.ndarray  # (n_nodes, n_penalties): m' (C + p)^-2 m
+    trace: np.ndarray  # (n_nodes, n_penalties): of (C + p)^-1
+    # (n_nodes,), bool: whether C has eigenvalues clearly below zero, for which the
+    # others are wrong.
+    indefinite: np.ndarray
+
+
+def penalty_paths(
+    matrix: Float[np.ndarray, "n_nodes n n"],
+    moment: Float[np.ndarray, "n_nodes n"],
+    penalty: Float[np.ndarray, " n_penalties"],
+) -> PenaltyPaths:
+    """Follow ridge regressions along their penalties, without a regression of each.
+
+    The moments, put beside the matrix, which is positive semi-definite, are reduced by
+    reflections to a band of three diagonals. On it the error and the degrees of freedom
+    of a penalty are a short recurrence (Eldén. A Note on the Computation of the
+    Generalized Cross-Validation Function for Ill-Conditioned Least Squares Problems.
+    BIT 24, 1984), and the derivative comes along. Eigenvectors, which say the same,
+    take twice as long.
+    """
+    n_nodes, n = moment.shape
+    numbers, indefinite = np.empty((3, len(penalty), n_nodes)), np.zeros(n_nodes, bool)
+    bands = _bands_of_many if n_nodes >= _MANY and n <= _NARROW else _bands
+    for start in range(0, n_nodes, _TOGETHER):
+        some = slice(start, start + _TOGETHER)
+        diagonal, beside = bands(matrix[some], moment[some])
+        rate = trace = ratio = np.zeros((len(penalty), diagonal.shape[1]))
+        least = np.argmin(penalty)
+        # Nobody reads the numbers of indefinite matrices, which may be too large.
+        with np.errstate(over="ignore", invalid="ignore"):
+            for j in range(n, 0, -1):
+                pivot = diagonal[j] + penalty[:, None] - ratio
+                indefinite[some] |= pivot[least] < 0.5 * penalty[least]
+                # Rounding must not take more than there is.
+                np.maximum(pivot, penalty[:, None], out=pivot)
+                rate = (1.0 + ratio * rate) / pivot  # of the pivot's logarithm
+                trace = trace + rate
+                ratio = beside[j - 1] / pivot
+            numbers[:, :, some] = ratio, ratio * rate, trace
+    return PenaltyPaths(*numbers.transpose(0, 2, 1), indefinite)
+
+
+def _bands(matrix: np.ndarray, moment: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Diagonals of bands, moments first, and squares of the numbers beside them."""
+    n_nodes, n = moment.shape
+    bordered = np.zeros((n_nodes, n + 1, n + 1))
+    bordered[:, 1:, 1:], bordered[:, 0, 1:] = matrix, moment
+    (reduced,) = get_lapack_funcs(["sytrd"], dtype=np.float64)
+    diagonal, beside = np.empty((n_nodes, n + 1)), np.empty((n_nodes, n))
+    for node, own in enumerate(bordered):
+        # In the order of Fortran, what is right of the diagonal is below it: the first
+        # row is not turned, and its length becomes the first number beside.
+        _, diagonal[node], beside[node], *_ = reduced(own.T, lower=1, overwrite_a=1)
+    return diagonal.T, beside.T**2
+
+
+def _bands_of_many(
+    matrix: np.ndarray, moment: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Select regressors forward by least squares; tell where there is one."""
-    without_limit = np.full(len(moment), -np.inf)
-    kept, _ = selected_forward(
-        *(correlation, moment, variance, without_limit, _LEAST_UNEXPLAINED),
-        most=_MOST_REGRESSORS,
-    )
-    kept = kept[:, : max(np.count_nonzero(kept >= 0, axis=1).max(initial=0), 1)]
-    return kept, kept >= 0
+    """The same by Householder's reflections, all nodes at once and last in memory."""
+    n_nodes, n = moment.shape
+    rest, vector = matrix.transpose(1, 2, 0).copy(), moment.T.copy()
+    diagonal, beside = np.zeros((n + 1, n_nodes)), np.empty((n, n_nodes))
+    room = np.empty_like(rest)
+    for place in range(n):
+        np.einsum("in,in->n", vector, vector, out=beside[place])
+        if place < n - 1:
+            length = np.sqrt(beside[place])
+            vector[0] += np.copysign(length, vector[0])
+            scale = np.abs(length * vector[0])
+            np.divide(1.0, scale, out=scale, where=scale > 0)
+            image = np.einsum("ijn,jn->in", rest, vector) * scale
+            share = 0.5 * scale * np.einsum("in,in->n", image, vector)
+            image -= share * vector
+            product = room[place:, place:]
+            np.multiply(vector[:, None], image, out=product)
+            rest -= product
+            rest -= product.transpose(1, 0, 2)
+        diagonal[place + 1] = rest[0, 0]
+        vector, rest = rest[0, 1:], rest[1:, 1:]
+    return diagonal, beside

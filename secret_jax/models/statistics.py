@@ -10,14 +10,19 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
+from secret_jax.data.device import block_of, in_64_bits
 from secret_jax.data.rows import Rows
-from secret_jax.runtime.linalg import safe_divide
+from secret_jax.runtime.linalg import AnyArray, matmul, safe_divide
 from secret_jax.runtime.moments import Moments, grouped
-from secret_jax.runtime.scratch import Scratch
-from secret_jax.runtime.shapes import slice_positions
+from secret_jax.runtime.programs import program
+from secret_jax.runtime.shapes import Scratch, slice_positions
+from secret_jax.tree.packed import PackedTrees, programmed
+from secret_jax.tree.structure import Tree, once
 
 # Rows to give `group_statistics` at once: so many that calls of NumPy cost less than
 # the work, also of a thousand groups.
@@ -28,6 +33,8 @@ _STRETCH = 4096
 # Eigenvalues of dependent columns, over the largest one: of products of float64 numbers
 # (of columns in float32) up to 1e-12, of float32 ones up to 1e-8.
 _ROUNDING_64, ROUNDING_32 = 1e-10, 1e-6
+# Rows on a device whose float32 products are added up before float64 goes on.
+_RUN = 512
 
 
 class NodeStatistics(NamedTuple):
@@ -56,11 +63,6 @@ class NodeStatistics(NamedTuple):
         """Number of regressors."""
         return self.mean.shape[1] - self.n_outputs
 
-    @property
-    def moments(self) -> Moments:
-        """Weight, mean and scatter of the nodes."""
-        return Moments(self.weight, self.mean, self.scatter)
-
     def take(self, node: np.ndarray) -> NodeStatistics:
         """Select nodes."""
         return NodeStatistics(*(array[node] for array in self))
@@ -82,7 +84,7 @@ class NodeStatistics(NamedTuple):
 
 
 def empty_statistics(n_nodes: int, n_regressors: int, n_outputs: int) -> NodeStatistics:
-    """Make empty statistics."""
+    """Make statistics of no rows."""
     width = n_regressors + n_outputs
     return NodeStatistics(
         weight=np.zeros(n_nodes),
@@ -97,14 +99,11 @@ def empty_statistics(n_nodes: int, n_regressors: int, n_outputs: int) -> NodeSta
 def merge_into(
     statistics: NodeStatistics, node: Int[np.ndarray, " n_more"], more: NodeStatistics
 ) -> None:
-    """Add statistics to those of some nodes, in place.
-
-    ``node``: which nodes; one may come several times.
-    """
-    single, (weight, mean, scatter) = node, more.moments
+    """Add statistics to those of some nodes, in place; one may come several times."""
+    single, (weight, mean, scatter) = node, more[:3]
     if len(np.unique(node)) < len(node):
-        single, (weight, mean, scatter) = grouped(more.moments, node)
-    own_weight, own_mean, own_scatter = (array[single] for array in statistics.moments)
+        single, (weight, mean, scatter) = grouped(Moments(*more[:3]), node)
+    own_weight, own_mean, own_scatter = (array[single] for array in statistics[:3])
     total = own_weight + weight
     share, offset = safe_divide(weight, total), mean - own_mean
     between = offset[:, :, None] * offset[:, None, :]
@@ -137,12 +136,7 @@ def group_statistics(
     n_groups: int,
     scratch: Scratch | None = None,
 ) -> tuple[np.ndarray, NodeStatistics]:
-    """Compute statistics of the groups in a block of rows.
-
-    ``group``: in [0, n_groups); ``scratch``: of calls for many blocks. Returns
-    ``occupied`` (n_occupied,), int: the groups that have rows; ``statistics``: one
-    entry for each of them.
-    """
+    """Compute statistics of groups of rows; return those that have rows, and theirs."""
     scratch = scratch or Scratch()
     # Keys of one or two bytes are sorted by counting.
     key = group.astype(np.min_scalar_type(n_groups))
@@ -192,7 +186,9 @@ def slice_statistics(
     pivot[:, :n_regressors] = x[index[begin], :n_regressors]
     pivot[:, n_regressors:width] = targets[begin]
     # A slice is cut where a stretch of rows ends that a cache holds.
-    cuts = np.union1d(begin, np.arange(0, n_rows, _STRETCH))
+    cuts = begin
+    if n_rows > _STRETCH:
+        cuts = np.union1d(begin, np.arange(0, n_rows, _STRETCH))
     products = np.empty((len(cuts), width + 1, width + 1))
     n_copied = min(width + 1, x.shape[1])  # others are overwritten
     factor = None if (weight == 1.0).all() else weight[:, None]
@@ -231,3 +227,60 @@ def slice_statistics(
     for every, own in zip(statistics, found, strict=True):
         every[some] = own
     return statistics
+
+
+def resident_statistics(tree: Tree, rows: Rows) -> tuple[np.ndarray, NodeStatistics]:
+    """Compute statistics of the leaves from numeric rows on a device.
+
+    Rows of weight zero are padding. Products are of float32 numbers about the means
+    that the tree knows, which hold six digits in a run of rows; runs add up in float64.
+    """
+    packed = once(tree, programmed)
+    node = np.asarray(packed.node)
+    shift = np.concatenate([tree.center, tree.mean], axis=1)[node]
+    shift = np.nan_to_num(shift).astype(np.float32)
+    known = np.column_stack([rows.targets, rows.weight]).astype(np.float32)
+    every, size = slice(rows.n_rows), -(-rows.n_rows // _RUN) * _RUN
+    x, known = (block_of(array, every, size) for array in (rows.table.x, known))
+    with in_64_bits():
+        found = _leaf_sums(x, known[:, :-1], known[:, -1], packed, shift)
+    sums, lower, upper = (np.asarray(array, np.float64) for array in found)
+    occupied = np.flatnonzero(sums[:, 0, 0] > 0)
+    sums, shift = sums[occupied], shift[occupied].astype(np.float64)
+    total, offset = sums[:, 0, 0], sums[:, 0, 1:] / sums[:, :1, 0]
+    between = total[:, None, None] * offset[:, :, None] * offset[:, None, :]
+    scatter = sums[:, 1:, 1:] - between
+    return node[occupied], NodeStatistics(
+        weight=total,
+        mean=shift + offset,
+        scatter=0.5 * (scatter + scatter.transpose(0, 2, 1)),
+        lower=lower[occupied],
+        upper=upper[occupied],
+        rounding=np.full(len(occupied), ROUNDING_32),
+    )
+
+
+@program()
+def _leaf_sums(
+    x: AnyArray,
+    targets: AnyArray,
+    weight: AnyArray,
+    packed: PackedTrees,
+    shift: AnyArray,
+) -> tuple[jax.Array, ...]:
+    """Sums of products of [1, x, y] about the leaf's shift, and ranges of targets."""
+    (n_leaves, width), n_outputs = shift.shape, targets.shape[1]
+    (leaf,) = packed.leaves(x.T, jnp.zeros((0, len(x)), jnp.int32), jnp)
+    member = leaf[:, None] == jnp.arange(n_leaves, dtype=leaf.dtype)
+    joint = jnp.concatenate([x[:, : width - n_outputs], targets], axis=1) - shift[leaf]
+    joint = jnp.concatenate([jnp.ones_like(joint[:, :1]), joint], axis=1)
+    products = joint[:, :, None] * (weight[:, None] * joint)[:, None, :]
+    sums = matmul(
+        member.astype(jnp.float32).reshape(-1, _RUN, n_leaves).transpose(0, 2, 1),
+        products.reshape(-1, _RUN, (1 + width) ** 2),
+    )
+    sums = sums.astype(jnp.float64).sum(axis=0)
+    inside = (member & (weight > 0)[:, None])[:, :, None]
+    lower = jnp.where(inside, targets[:, None], jnp.inf).min(axis=0)
+    upper = jnp.where(inside, targets[:, None], -jnp.inf).max(axis=0)
+    return sums.reshape(n_leaves, 1 + width, 1 + width), lower, upper

@@ -1,7 +1,7 @@
 """Choice of the device, and rows that one step takes there."""
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
 import jax
@@ -58,7 +58,9 @@ def computing_on(
             if not fall_back:
                 raise
     elif n_rows is not None and n_rows <= _FEW_ROWS and _preferred() is None:
-        chosen = _processor()
+        with suppress(RuntimeError):  # JAX was told to have accelerators only
+            if jax.default_backend() != "cpu":
+                chosen = jax.local_devices(backend="cpu")[0]
     try:
         with (
             jax.default_device(_preferred() if chosen is None else chosen),
@@ -82,16 +84,6 @@ def is_out_of_memory(error: Exception) -> bool:
     )
 
 
-def _processor() -> Any:
-    """CPU device, if JAX prefers another device and has a CPU."""
-    if jax.default_backend() == "cpu":
-        return None
-    try:
-        return jax.local_devices(backend="cpu")[0]
-    except RuntimeError:  # JAX was told to have accelerators only
-        return None
-
-
 def _preferred() -> Any:
     """Device set by a surrounding ``jax.default_device``, if any."""
     return jax.config.jax_default_device  # pyright: ignore[reportAttributeAccessIssue]
@@ -110,6 +102,13 @@ def on_accelerator() -> bool:
     return chosen_device().platform != "cpu"
 
 
+def runs_triton(device: Any) -> bool:
+    """Whether a device is a GPU for which JAX compiles kernels of Triton."""
+    capability = getattr(device, "compute_capability", "")
+    major, _, _ = str(capability).partition(".")
+    return major.isdecimal() and int(major) >= 8
+
+
 def in_32_bits() -> AbstractContextManager[Any]:
     """Trace programs with float32 and int32, whatever ``jax_enable_x64`` says.
 
@@ -122,9 +121,9 @@ def in_32_bits() -> AbstractContextManager[Any]:
 def own_settings() -> Iterator[None]:
     """Set JAX as fits need it, whatever the caller's settings are.
 
-    Programs are always compiled: run step by step, one would take hours. Implicit
-    transfers from the host to the device are intended here, and axes that NumPy's rules
-    put in front. What is no number in a node, or infinite, is sorted out afterwards.
+    Run step by step, one would take hours; transfers from the host are intended, and
+    axes that NumPy's rules put in front; what is no number in a node is sorted out
+    afterwards.
     """
     with (
         in_32_bits(),
@@ -159,9 +158,8 @@ def carried(function: Callable[..., Any]) -> Callable[..., Any]:
 def rows_at_once(row_bytes: int, usual: int) -> int:
     """Number of rows that may go through the device at once, a power of two.
 
-    As many as scikit-learn's ``working_memory`` holds if a step takes ``row_bytes`` for
-    each row, but at least `LEAST_ROWS`; on processors at most as many as are ``usual``
-    for their caches.
+    As many as scikit-learn's ``working_memory`` holds, but at least `LEAST_ROWS`; on
+    processors at most as many as are ``usual`` for their caches.
     """
     rows = int(get_config()["working_memory"] * (1 << 20)) // max(row_bytes, 1)
     rows = max(1 << max(rows.bit_length() - 1, 0), LEAST_ROWS)

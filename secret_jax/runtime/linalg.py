@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 # NumPy on the host, traced under jit: what a batch holds is both in its life.
 if TYPE_CHECKING:  # which of the two it is no checker can follow
@@ -33,6 +33,8 @@ HIGHEST = jax.lax.Precision.HIGHEST
 _OF_NUMPY = (np.ndarray, np.generic)
 # Of fewer matrices LAPACK takes one after the other in less time.
 _FEW = 24
+# Squarings of a matrix, and the logarithm of the largest number that they may lead to.
+_N_SQUARINGS, _LARGEST = 7, 70.0
 
 
 def namespace(array: Any) -> Any:
@@ -67,10 +69,7 @@ def matvec(matrix: AnyArray, vector: AnyArray) -> AnyArray:
 
 
 def safe_divide(numerator: Any, denominator: AnyArray) -> Any:
-    """Divide, with 0 where the denominator is not positive.
-
-    ``numerator``, ``denominator``: of shapes that are broadcast; the denominator says
-    whether NumPy divides.
+    """Divide, with 0 where the denominator is not positive; it says whether by NumPy.
 
     Examples
     --------
@@ -95,19 +94,16 @@ def inverse_cholesky(
 ) -> tuple[Float[AnyArray, "... n n"], Bool[AnyArray, "... n"]]:
     """Invert the Cholesky factor of a positive semi-definite matrix.
 
-    ``tolerance``: a pivot at or below it marks its column as dependent on the earlier
-    ones. Returns ``inverse``: lower triangular ``W`` with ``W @ matrix @ W.T`` the
-    identity; the row of a dependent column is zero; ``independent``: False for
-    dependent columns.
+    Returns the lower triangular ``W`` with ``W @ matrix @ W.T`` the identity, and False
+    where a pivot is at most the tolerance: such a column depends on the earlier ones,
+    and its row is zero.
 
     Examples
     --------
     >>> matrix = jnp.array([[4.0, 2.0], [2.0, 1.0]])
     >>> inverse, independent = inverse_cholesky(matrix, 1e-6)
-    >>> independent.tolist()
-    [True, False]
-    >>> (inverse + 0.0).tolist()
-    [[0.5, 0.0], [0.0, 0.0]]
+    >>> independent.tolist(), (inverse + 0.0).tolist()
+    ([True, False], [[0.5, 0.0], [0.0, 0.0]])
     """
     xp, n = namespace(matrix), matrix.shape[-1]
     if n == 0:
@@ -172,15 +168,21 @@ def guarded_solve(
 ) -> AnyArray:
     """Solve a positive semi-definite system, with zeros for dependent columns.
 
-    ``rhs`` (..., n) or (..., n, n_right_hand_sides); ``tolerance``: as in
-    `inverse_cholesky`. Returns of the shape of ``rhs``.
+    ``rhs`` (..., n) or (..., n, n_right_hand_sides); ``tolerance`` as in
+    `inverse_cholesky`.
     """
     if rhs.ndim < matrix.ndim:
         return guarded_solve(matrix, rhs[..., None], tolerance)[..., 0]
-    if namespace(matrix) is np:
-        return _solved(matrix, rhs, tolerance)
-    both = jnp.concatenate([matrix, rhs], axis=-1)
-    return _traced_elimination(both, tolerance, upwards=True)[..., matrix.shape[-1] :]
+    n = matrix.shape[-1]
+    if namespace(matrix) is jnp:
+        both = jnp.concatenate([matrix, rhs], axis=-1)
+        return _traced_elimination(both, tolerance, upwards=True)[..., n:]
+    both, factor = _eliminated(matrix, rhs, tolerance)
+    found = both[:, n:] * factor[:, None]
+    for j in range(n - 1, 0, -1):
+        above = both[:j, j] * factor[:j]
+        found[:j] -= above[:, None] * found[j]
+    return _problems_first(found, rhs.shape)
 
 
 def _eliminated(
@@ -189,8 +191,8 @@ def _eliminated(
     """Eliminate without pivoting many problems, which come last, in long operations.
 
     Returns the upper triangles and right-hand sides (n, n + k, n_problems), and one
-    over the pivots (n, n_problems), zero for dependent columns. ``triangular``: what is
-    right of the diagonal of ``right`` is zero.
+    over the pivots, zero for dependent columns. ``triangular``: ``right`` is, from
+    below.
     """
     n, width = matrix.shape[-1], matrix.shape[-1] + right.shape[-1]
     both = np.concatenate([matrix, right], axis=-1).reshape(-1, n * width)
@@ -214,22 +216,8 @@ def _problems_first(found: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     return np.ascontiguousarray(found.T).reshape(shape)
 
 
-def _solved(matrix: np.ndarray, rhs: np.ndarray, tolerance: Any) -> np.ndarray:
-    n = matrix.shape[-1]
-    both, factor = _eliminated(matrix, rhs, tolerance)
-    found = both[:, n:] * factor[:, None]
-    for j in range(n - 1, 0, -1):
-        above = both[:j, j] * factor[:j]
-        found[:j] -= above[:, None] * found[j]
-    return _problems_first(found, rhs.shape)
-
-
 def definite_solve(matrix: AnyArray, rhs: AnyArray) -> AnyArray:
-    """Solve a system that is positive definite up to rounding.
-
-    ``matrix`` (..., n, n); ``rhs`` (..., n) or (..., n, n_right_hand_sides). Returns of
-    the shape of ``rhs``.
-    """
+    """Solve a system that is positive definite up to rounding, as `guarded_solve`."""
     if namespace(matrix) is np:
         try:
             columns = rhs if rhs.ndim == matrix.ndim else rhs[..., None]
@@ -237,3 +225,86 @@ def definite_solve(matrix: AnyArray, rhs: AnyArray) -> AnyArray:
         except np.linalg.LinAlgError:  # of one of them a pivot is zero
             pass
     return guarded_solve(matrix, rhs, 0.0)
+
+
+def largest(values: Float[AnyArray, "... n"], k: int) -> Int[AnyArray, "... k"]:
+    """Positions of the k largest values, in descending order; ties by position.
+
+    Examples
+    --------
+    >>> largest(np.array([1.0, 3.0, 3.0, 2.0]), 3).tolist()
+    [1, 2, 3]
+    """
+    if namespace(values) is np:
+        return np.argsort(-values, axis=-1, stable=True)[..., :k]
+    # Counted: a sort of so few takes longer.
+    index, order = jnp.arange(values.shape[-1]), jnp.arange(k)
+    own, other = values[..., :, None], values[..., None, :]
+    before = (other > own) | ((other == own) & (index < index[:, None]))
+    rank = jnp.sum(before, axis=-1)
+    return jnp.sum(jnp.where(rank[..., None, :] == order[:, None], index, 0), axis=-1)
+
+
+def taken(array: AnyArray, index: AnyArray, n_axes: int) -> AnyArray:
+    """Take entries along the axis after ``n_axes`` axes of nodes.
+
+    ``array`` (..., n, *rest); ``index`` (...) or (..., k), int. Returns (..., *rest) or
+    (..., k, *rest).
+    """
+    if namespace(array) is np:
+        nodes = np.indices(index.shape, sparse=True)[:n_axes]
+        return array[(*nodes, index)]
+    return each(lambda array, index: array[index], n_axes)(array, index)
+
+
+def where_each(chosen: AnyArray, a: AnyArray, b: AnyArray) -> AnyArray:
+    """Select entries of two arrays by a condition on their first axes."""
+    shape = chosen.shape + (1,) * (a.ndim - chosen.ndim)
+    return namespace(a).where(chosen.reshape(shape), a, b)
+
+
+def leading_eigenvectors(
+    matrix: Float[AnyArray, "... m m"], n: int
+) -> Float[AnyArray, "... n m"]:
+    """Eigenvectors of a symmetric matrix with the largest absolute eigenvalues.
+
+    In JAX each comes from a high power of what the earlier ones leave of the matrix:
+    few products of matrices take the place of many steps of an iteration; they are
+    approximate where eigenvalues nearly tie. Rows have unit length, or are zero where
+    nothing is left of the matrix.
+    """
+    if namespace(matrix) is np:
+        finite = np.isfinite(matrix).all(axis=(-2, -1), keepdims=True)
+        value, vector = np.linalg.eigh(np.where(finite, matrix, 0.0))
+        size = np.abs(value)[..., None, :]
+        order = np.argsort(-size, axis=-1, stable=True)[..., :n]
+        vector = np.where(size > 0, vector, 0.0)
+        return np.swapaxes(np.take_along_axis(vector, order, axis=-1), -1, -2)
+    return each(lambda matrix: _by_powers(matrix, n), matrix.ndim - 2)(matrix)
+
+
+def _by_powers(matrix: Float[Array, "m m"], n: int) -> Float[Array, "n m"]:
+    def normed(matrix):
+        largest = jnp.max(jnp.abs(matrix), keepdims=True)
+        return matrix / jnp.where(largest > 0, largest, 1.0)
+
+    # Eigenvalues of m x m numbers of at most one are at most m.
+    together = int(np.log2(_LARGEST / np.log(max(len(matrix), 2))))
+    rest, found = matrix, []
+    for _ in range(n):
+        power = rest = normed(rest)
+        for i in range(_N_SQUARINGS):
+            power = normed(power) if i and not i % together else power
+            power = small_matmul(power, power)
+        # Nearly v v': every column is along v, none is longer than the diagonal says.
+        size = jnp.diagonal(power)
+        vector = safe_divide(power[jnp.argmax(size)], jnp.max(size))
+        # In the square, eigenvalues of opposite sign tie; this takes one of the two.
+        image = matmul(rest, vector)
+        size = jnp.sqrt(safe_divide(jnp.sum(image**2), jnp.sum(vector**2)))
+        size = jnp.where(jnp.sum(image * vector) >= 0, size, -size)
+        vector = unit_vectors(image + size * vector)
+        outside = jnp.eye(len(rest), dtype=rest.dtype) - jnp.outer(vector, vector)
+        rest = small_matmul(outside, small_matmul(rest, outside))
+        found.append(vector)
+    return jnp.stack(found)

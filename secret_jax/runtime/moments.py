@@ -8,8 +8,7 @@ import numpy as np
 class Moments(NamedTuple):
     """Weight, mean and scatter (sum of weighted products about the mean) of parts.
 
-    ``mean`` has the shape (n_parts, n_columns), ``scatter`` another axis of columns.
-    With a weight for each column, (n_parts, n_columns), it holds squares only.
+    With a weight for each column, (n_parts, n_columns), the scatter is of squares only.
     """
 
     weight: np.ndarray
@@ -21,27 +20,27 @@ def added_up(parts: Moments, first: np.ndarray) -> Moments:
     """Combine the moments of runs of parts (Chan, Golub & LeVeque 1983).
 
     ``first`` says where each run begins, rising; the last one goes on to the end. Means
-    of the parts are compared with the mean of their run, so that no large numbers
-    cancel.
+    are compared with that of their run, so that no large numbers cancel.
 
     Examples
     --------
     >>> means = np.array([[0.0], [4.0]])
     >>> parts = Moments(np.array([1.0, 3.0]), means, np.zeros((2, 1)))
-    >>> whole = added_up(parts, np.array([0]))
-    >>> whole.weight.tolist(), whole.mean.tolist(), whole.scatter.tolist()
-    ([4.0], [[3.0]], [[12.0]])
+    >>> [array.tolist() for array in added_up(parts, np.array([0]))]
+    [[4.0], [[3.0]], [[12.0]]]
     """
     weight, mean, scatter = parts
     run = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(weight))))
     total = np.add.reduceat(weight, first, axis=0)
-    share = _like(weight / np.where(total > 0, total, 1.0)[run], mean)
+    share, each = weight / np.where(total > 0, total, 1.0)[run], weight
+    if weight.ndim < mean.ndim:
+        share, each = share[:, None], weight[:, None]
     whole = np.add.reduceat(share * mean, first, axis=0)
     offset = mean - whole[run]
     if scatter.ndim > mean.ndim:
-        between = (_like(weight, mean) * offset)[:, :, None] * offset[:, None, :]
+        between = (each * offset)[:, :, None] * offset[:, None, :]
     else:
-        between = _like(weight, mean) * offset**2
+        between = each * offset**2
     return Moments(total, whole, np.add.reduceat(scatter + between, first, axis=0))
 
 
@@ -52,7 +51,3 @@ def grouped(parts: Moments, group: np.ndarray) -> tuple[np.ndarray, Moments]:
     first = np.flatnonzero(np.r_[True, ranked[1:] != ranked[:-1]])
     in_order = Moments(*(array[order] for array in parts))
     return ranked[first], added_up(in_order, first)
-
-
-def _like(weight: np.ndarray, mean: np.ndarray) -> np.ndarray:
-    return weight if weight.ndim == mean.ndim else weight[:, None]

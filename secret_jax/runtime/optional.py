@@ -1,7 +1,13 @@
-"""Packages that an extra of this one installs."""
+"""This package's version, and packages that an extra of it installs."""
 
 import importlib
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
+
+try:
+    VERSION = version("secret-jax")
+except PackageNotFoundError:  # a checkout that was never installed
+    VERSION = "0+unknown"
 
 
 class PackageError(ImportError):

@@ -1,13 +1,13 @@
 """Threads for array operations and compiled programs."""
 
 import collections
-import functools
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager
 from contextvars import copy_context
+from functools import cache, partial
 from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
@@ -25,10 +25,6 @@ _THREAD = threading.local()
 _POOLS: dict[int, ThreadPoolExecutor] = {}
 
 
-def _begin_work() -> None:
-    _THREAD.works = True
-
-
 def one_thread_for_products() -> AbstractContextManager[Any]:
     """Limit NumPy's matrix products to one thread inside a with block.
 
@@ -38,7 +34,7 @@ def one_thread_for_products() -> AbstractContextManager[Any]:
     return _libraries().limit(limits=1, user_api="blas")
 
 
-@functools.cache
+@cache
 def _libraries() -> ThreadpoolController:
     """Libraries with threads of their own; to find them takes some milliseconds."""
     return ThreadpoolController()
@@ -73,10 +69,11 @@ def in_blocks(
 def side_by_side(function: Callable[[Any], None], jobs: Iterable[Any]) -> None:
     """Call a function for every job in threads, and raise its errors here."""
     jobs = list(jobs)
-    if len(jobs) < 2 or getattr(_THREAD, "works", False):
-        collections.deque(map(function, jobs), maxlen=0)
-        return
-    collections.deque(_pool().map(carried(function), jobs), maxlen=0)
+
+    def done(rows: slice) -> None:
+        collections.deque(map(function, jobs[rows]), maxlen=0)
+
+    collections.deque(in_blocks(done, len(jobs), 1), maxlen=0)
 
 
 def shared(function: Callable[[Any], _Result], jobs: Sequence[Any]) -> list[_Result]:
@@ -103,5 +100,6 @@ def _pool() -> ThreadPoolExecutor:
     process = os.getpid()
     if process not in _POOLS:  # threads do not survive a fork
         _POOLS.clear()
-        _POOLS[process] = ThreadPoolExecutor(N_WORKERS, initializer=_begin_work)
+        begin = partial(setattr, _THREAD, "works", True)
+        _POOLS[process] = ThreadPoolExecutor(N_WORKERS, initializer=begin)
     return _POOLS[process]

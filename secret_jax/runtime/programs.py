@@ -57,18 +57,8 @@ def keep_programs(folder: str | os.PathLike[str]) -> Iterator[Path]:
     Accelerators compile what they run, once in every process; on processors only the
     training of gates is compiled, and finders of one node. This is JAX's own cache, for
     all that any thread compiles meanwhile; its settings are restored after the last
-    block. For a whole process name the folder in ``JAX_COMPILATION_CACHE_DIR``.
-
-    Parameters
-    ----------
-    folder : path-like
-        Made if it is not there. What it holds is code: it must be the user's own, and
-        nobody else may write to it.
-
-    Yields
-    ------
-    Path
-        The folder.
+    block. For a whole process name the folder in ``JAX_COMPILATION_CACHE_DIR``. What it
+    holds is code: it must be the user's own, and nobody else may write to it.
 
     Examples
     --------
@@ -180,10 +170,6 @@ class Program:
         """Number of programs held, by what they were called with."""
         return sum(each._cache_size() for each in self._jits.values())
 
-    def forget(self) -> None:
-        for each in self._jits.values():
-            each.clear_cache()
-
 
 def program(
     *, static_argnames: tuple[str, ...] = (), small_steps: bool = False
@@ -203,5 +189,6 @@ def n_maps() -> int:
 def forget_programs() -> None:
     """Drop all programs of this process; they are compiled again when called."""
     for each in list(_PROGRAMS):
-        each.forget()
+        for jitted in each._jits.values():
+            jitted.clear_cache()
     gc.collect()  # executables are parts of circles

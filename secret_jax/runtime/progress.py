@@ -4,7 +4,6 @@ Working code calls a `Progress` with events and knows nothing of terminals; `sho
 displays them and knows nothing of trees.
 """
 
-import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -56,8 +55,8 @@ UNTOLD = Stage("")
 _QUIET = 15.0
 # Minimum time between two updates that people can read, in seconds.
 _LEAST_PAUSE = 0.1
-# Width where a terminal does not say how wide it is, and in a notebook, in characters.
-_USUAL_WIDTH, _NOTEBOOK_WIDTH = 79, 88
+# Width in a notebook, in characters.
+_NOTEBOOK_WIDTH = 88
 
 
 @contextmanager
@@ -74,7 +73,7 @@ def shown(wanted: Any = True, stream: TextIO | None = None) -> Iterator[Progress
     notebook = stream is None and _in_notebook()
     target = stream or (sys.stdout if notebook else sys.stderr)
     redrawn = notebook or target.isatty()
-    width = _NOTEBOOK_WIDTH if notebook else _terminal_width(target)
+    width = _NOTEBOOK_WIDTH if notebook else None  # a terminal says how wide it is
     began, shown_at, stage = monotonic(), 0.0, ""
     options = {"leave": False, "bar_format": "{desc}", "disable": not redrawn}
     with _Bar(file=target, ncols=width, **options) as bar:
@@ -86,26 +85,21 @@ def shown(wanted: Any = True, stream: TextIO | None = None) -> Iterator[Progress
                 return
             shown_at, stage = now, step.stage
             passed = tqdm.format_interval(now - began)
-            if redrawn:
-                _redraw(bar, step, passed)
-            else:
+            if not redrawn:
                 done = step.done / step.total if step.total else 0.0
                 share = f": {done:.0%}" if done else ""
                 words = ", ".join(filter(None, [f"{step.stage}{share}", step.detail]))
                 print(f"{passed} {words}", file=target, flush=True)
+                return
+            share = "" if step.total is None else " {bar:18} {percentage:3.0f} %"
+            bar.bar_format = f"{{desc}}{share}{{postfix}}"
+            bar.total = step.total or 1.0
+            bar.n = min(step.done, bar.total)
+            bar.desc = step.stage
+            bar.postfix = ", ".join(filter(None, [step.detail, passed]))
+            bar.refresh()
 
         yield show
-
-
-def _redraw(bar: Any, step: Step, passed: str) -> None:
-    bar.bar_format = "{desc} {bar:18} {percentage:3.0f} %{postfix}"
-    if step.total is None:
-        bar.bar_format = "{desc}{postfix}"
-    bar.total = step.total or 1.0
-    bar.n = min(step.done, bar.total)
-    bar.desc = step.stage
-    bar.postfix = ", ".join(filter(None, [step.detail, passed]))
-    bar.refresh()
 
 
 def _in_notebook() -> bool:
@@ -114,14 +108,6 @@ def _in_notebook() -> bool:
         return False
     shell = sys.modules["IPython"].get_ipython()
     return shell is not None and hasattr(shell, "kernel")
-
-
-def _terminal_width(stream: TextIO) -> int:
-    try:
-        width = os.get_terminal_size(stream.fileno()).columns
-    except (OSError, ValueError):
-        width = 0
-    return width - 1 if width else _USUAL_WIDTH
 
 
 class _Bar(tqdm):

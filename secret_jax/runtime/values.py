@@ -1,9 +1,8 @@
 """Base of option values: split finders, leaf models, pruning rules, refinements.
 
-Each is a frozen dataclass that is passed to an estimator as a parameter. Its fields
-are its options; they are compared, hashed, printed, written to
-model files and reached through ``get_params`` and ``set_params`` like parameters of the
-estimator itself.
+Each is a frozen dataclass that is passed to an estimator as a parameter. Its fields are
+its options; they are compared, hashed, printed, written to model files and reached
+through ``get_params`` and ``set_params`` like parameters of the estimator itself.
 """
 
 import collections.abc
@@ -155,10 +154,11 @@ def check_constraints(
         value = parameters[name]
         if allowed == "no_validation":
             continue
-        if isinstance(value, bool | np.bool_) and "boolean" not in allowed:
-            refuse(name, caller, _in_words(allowed), value)
-        if isinstance(value, Real) and value != value:
-            refuse(name, caller, _in_words(allowed), value)
+        is_flag = isinstance(value, bool | np.bool_) and "boolean" not in allowed
+        if is_flag or (isinstance(value, Real) and value != value):
+            *others, last = [str(make_constraint(kind)) for kind in allowed]
+            words = f"{', '.join(others)} or {last}" if others else last
+            refuse(name, caller, words, value)
     known = {name: parameters[name] for name in constraints}
     validate_parameter_constraints(dict(constraints), known, caller)
 
@@ -180,11 +180,6 @@ def refuse(name: str, caller: str, allowed: str, value: Any) -> NoReturn:
     raise InvalidParameterError(
         f"The {name!r} parameter of {caller} must be {allowed}. Got {value!r} instead."
     )
-
-
-def _in_words(allowed: list[Any]) -> str:
-    *others, last = [str(make_constraint(kind)) for kind in allowed]
-    return f"{', '.join(others)} or {last}" if others else last
 
 
 class Range(Interval):

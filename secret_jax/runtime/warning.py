@@ -8,8 +8,6 @@ from contextvars import ContextVar
 
 # Packages that stand between a user's line and ours.
 _BETWEEN = ("secret_jax", "sklearn", "joblib", "contextlib")
-
-
 # What was said inside the `each_once` that surrounds the work, if one does.
 _said: ContextVar[set[str] | None] = ContextVar("said", default=None)
 
@@ -31,13 +29,9 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
         if message in said:
             return
         said.add(message)
-    warnings.warn(message, category, stacklevel=_levels_up())
-
-
-def _levels_up() -> int:
-    level, frame = 1, sys._getframe(1)
+    level, frame = 1, sys._getframe()
     while frame.f_back is not None:
         if frame.f_globals.get("__name__", "").partition(".")[0] not in _BETWEEN:
             break
         level, frame = level + 1, frame.f_back
-    return level
+    warnings.warn(message, category, stacklevel=level)

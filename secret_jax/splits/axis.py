@@ -12,8 +12,13 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from jaxtyping import Float
 
-from secret_jax.runtime.eigenvectors import leading_eigenvectors
-from secret_jax.runtime.linalg import AnyArray, namespace, safe_divide
+from secret_jax.runtime.linalg import (
+    AnyArray,
+    leading_eigenvectors,
+    namespace,
+    safe_divide,
+    taken,
+)
 from secret_jax.splits.chosen import Pick, chosen_rows, split_of
 from secret_jax.splits.interface import Level, Split, SplitFinder
 from secret_jax.tree.structure import SplitKind
@@ -56,14 +61,10 @@ class Projections(NamedTuple):
         ``which`` (n_nodes,), int.
         """
         xp = level.rows.xp
-
-        def own(values: AnyArray) -> AnyArray:
-            return xp.take_along_axis(values, which[:, None], axis=1)[:, 0]
-
         return Pick(
-            gain=own(gain),
+            gain=taken(gain, which, 1),
             projection=chosen_rows(self.projection, which, level),
-            threshold=own(threshold),
+            threshold=taken(threshold, which, 1),
             kind=xp.asarray(self.kind)[which],
             attribute=xp.asarray(self.attribute)[which],
             direction=xp.asarray(self.direction)[which],
@@ -94,9 +95,13 @@ def attributes(level: Level, score: Float[AnyArray, " rows"]) -> Projections:
     parts = [level.x[..., roles.thresholded, :]]
     chance = [xp.zeros((level.n_nodes, n_axis), dtype)]
     if n_discrete:
-        rank, by_chance = _ranked(level, score)
+        both = xp.stack([level.weight, level.weight * score], axis=-2)
+        sums = level.rows.sums_by_code(level.codes, level.n_categories, both)
+        mass, moment = sums[..., 0, :], sums[..., 1, :]
+        rank = xp.argsort(order_of_means(mass, moment), axis=-1, stable=True)
         parts.append(level.rows.looked_up(rank.astype(dtype), level.codes))
-        chance.append(by_chance.astype(dtype))
+        square = level.rows.sums(level.weight * score**2)
+        chance.append(gain_of_order(mass, square[:, None]).astype(dtype))
     value = None
     if n_missing:
         seen = level.x[..., roles.missing[:, 1], :] <= 0
@@ -116,16 +121,14 @@ def attributes(level: Level, score: Float[AnyArray, " rows"]) -> Projections:
     )
 
 
-def _ranked(level: Level, score: AnyArray) -> tuple[AnyArray, AnyArray]:
-    """Ranks of categories by their mean score, and what that order gains by chance."""
-    xp, rows, weight = level.rows.xp, level.rows, level.weight
-    both = xp.stack([weight, weight * score], axis=-2)
-    found = rows.sums_by_code(level.codes, level.n_categories, both)
-    mass, moment = found[..., 0, :], found[..., 1, :]
-    mean = xp.where(mass > 0, moment / (mass + CATEGORY_PRIOR), xp.inf)
-    order = xp.argsort(mean, axis=-1, stable=True)
-    square = rows.sums(weight * score**2)
-    return xp.argsort(order, axis=-1, stable=True), gain_of_order(mass, square[:, None])
+def order_of_means(weight: AnyArray, moment: AnyArray) -> AnyArray:
+    """Categories in the order of their means, those that do not occur last.
+
+    ``weight``, ``moment`` (..., n_categories): sums of weights, and of weighted scores.
+    """
+    xp = namespace(weight)
+    mean = xp.where(weight > 0, moment / (weight + CATEGORY_PRIOR), xp.inf)
+    return xp.argsort(mean, axis=-1, stable=True)
 
 
 def gain_of_order(weight: AnyArray, square: AnyArray) -> AnyArray:

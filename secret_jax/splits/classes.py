@@ -7,8 +7,14 @@ import jax
 import numpy as np
 from jaxtyping import Bool, Float
 
-from secret_jax.runtime.eigenvectors import leading_eigenvectors
-from secret_jax.runtime.linalg import AnyArray, matmul, matvec, namespace, safe_divide
+from secret_jax.runtime.linalg import (
+    AnyArray,
+    leading_eigenvectors,
+    matmul,
+    matvec,
+    namespace,
+    safe_divide,
+)
 from secret_jax.splits.interface import Level, Split, SplitFinder
 from secret_jax.splits.labelled import best_labelled_split, left_rows
 from secret_jax.tree.structure import SplitKind

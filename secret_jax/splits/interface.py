@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 import jax
 import numpy as np
 
-from secret_jax.data.roles import ColumnOptions
+from secret_jax.data.learning import ColumnOptions
 from secret_jax.data.schema import TableSchema
 from secret_jax.models.interface import LeafModel
 from secret_jax.runtime.linalg import AnyArray
@@ -212,6 +212,13 @@ class Split(NamedTuple):
     def take(self, chosen: np.ndarray) -> Split:
         """Select nodes of a batch on the host, by position or by a mask."""
         return jax.tree.map(lambda array: array[chosen], self)
+
+
+def write(every: Any, where: np.ndarray, some: Any) -> None:
+    """Write arrays of some nodes among those of all, in place."""
+    pairs = zip(jax.tree.leaves(every), jax.tree.leaves(some), strict=True)
+    for array, own in pairs:
+        array[where] = own
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,17 @@
-"""Two-component Gaussian mixtures: their densities, and rows in which they are round.
+r"""Two-component Gaussian mixtures by EM, from several starts in every node of a level.
 
-`secret_jax.splits.em` fits them.
+Dobra & Gehrke 2002, sections 2.3 and 4.1. Everything goes through the Cholesky factors
+:math:`G_i` of the covariances. The covariance update is the MAP estimate under a weak
+prior, :math:`\Sigma_i = S_i / n_i + (n / n_i) \epsilon I`, so that the penalised
+log-likelihood
+
+.. math:: \frac{1}{n} \sum_j w_j \log p(z_j) - \frac{\epsilon}{2} \sum_i
+          \mathrm{tr}\, \Sigma_i^{-1}
+
+never falls, not even where a component becomes flat.
+
+A step reads the rows once: all densities are one product of matrices, and the moments
+another. What the heavier component has is what the lighter one leaves of the total.
 """
 
 from __future__ import annotations
@@ -9,12 +20,26 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 from jaxtyping import Float
 
-from secret_jax.runtime.linalg import AnyArray, inverse_cholesky, matmul, safe_divide
-from secret_jax.splits.discriminant import DEPENDENT
-from secret_jax.splits.interface import Level
+from secret_jax.runtime.linalg import (
+    AnyArray,
+    inverse_cholesky,
+    matmul,
+    namespace,
+    safe_divide,
+    where_each,
+)
+from secret_jax.splits.em_kernel import MOST_COLUMNS, moments_and_likelihood
+from secret_jax.splits.interface import Level, write
+from secret_jax.splits.labelled import DEPENDENT
+
+# Status of a run that goes on.
+_RUNNING = -1
+# On an accelerator the host is asked only after so many steps whether any run goes on.
+STEPS_TOGETHER = 10
 
 
 class MixtureStatus(IntEnum):
@@ -99,7 +124,12 @@ def whiten(level: Level) -> Whitened:
     shift = xp.concatenate(first, axis=-1)
     weight, moment = rows.total(_moments, (shift,), arrays)
     mean = shift + safe_divide(moment, weight[:, None])
-    (scatter,) = rows.total(_scatters, (mean,), arrays)
+    (scatter,) = rows.total(
+        lambda rows, of_nodes, arrays: moments_of(
+            rows, (), (_centred(rows, of_nodes[0], arrays), arrays[2])
+        ),
+        *((mean,), arrays),
+    )
     covariance = safe_divide(scatter, weight[:, None, None])
     deviation = xp.sqrt(xp.diagonal(covariance, axis1=-2, axis2=-1))
     deviation = xp.where(deviation > 0, deviation, 1.0)
@@ -129,12 +159,179 @@ def _moments(rows: Any, of_nodes: Any, arrays: Any) -> tuple[AnyArray, AnyArray]
     return rows.sums(weight), moment
 
 
-def _scatters(rows: Any, of_nodes: Any, arrays: Any) -> tuple[AnyArray]:
-    return moments_of(rows, (), (_centred(rows, of_nodes[0], arrays), arrays[2]))
-
-
 def _coordinates(rows: Any, of_nodes: Any, arrays: Any) -> tuple[AnyArray]:
     mean, matrix = of_nodes
     z = rows.transformed(matrix, _centred(rows, mean, arrays))
     ones = rows.xp.ones_like(z[..., :1, :])
     return (rows.xp.concatenate([ones, z], axis=-2),)
+
+
+class MixtureFit(NamedTuple):
+    """Results of EM, of each start in each node."""
+
+    forms: LogForms
+    # (n_nodes, n_starts, n_joint, n_joint): moments of one component, by the densities.
+    moments: AnyArray
+    # (n_nodes, n_starts): penalised log-likelihood per unit of weight, less that of one
+    # Gaussian, of which float32 keeps more digits; minus infinity without a density.
+    objective: AnyArray
+    n_iterations: AnyArray  # (n_nodes, n_starts), int32
+    status: AnyArray  # (n_nodes, n_starts), int32: a `MixtureStatus`
+
+
+def maximise(
+    moments: Float[AnyArray, "n_nodes n_starts n_joint n_joint"],
+    known: MixtureRows,
+    floor: float,
+) -> tuple[LogForms, AnyArray, AnyArray]:
+    """Densities from the moments of one component (M step), the lighter one first.
+
+    ``floor``: the prior's variance, in whitened units. Returns also ``mass``, the
+    weight of the lighter component, and ``penalty``, what the prior takes from the
+    log-likelihood, (n_nodes, n_starts) each.
+    """
+    xp, active, total = namespace(moments), known.active, known.total[:, None]
+    weight = total[..., 0, 0]
+    # The lighter one is to be summed: a difference would eat its digits.
+    heavier = moments[..., 0, 0] > 0.5 * weight
+    lighter = xp.where(heavier[..., None, None], total - moments, moments)
+    pair = lighter[:, :, None], (total - lighter)[:, :, None]
+    both = xp.concatenate(pair, axis=2)
+    mass = both[..., 0, 0]
+    # Of inactive dimensions, which are all zero, it is the pivot.
+    prior = floor * np.diag(np.arange(total.shape[-1]) > 0).astype(np.float32)
+    prior = prior * weight[..., None, None, None]
+    # Eliminated first, the one takes the means from the products.
+    inverse, _ = inverse_cholesky(both + prior, 0.0)
+    own, root = active[:, None, None], xp.sqrt(xp.maximum(mass, 0.0))
+    factor = inverse[..., 1:, :] * xp.where(own, root[..., None], 0.0)[..., None]
+    diagonal = xp.diagonal(factor[..., 1:], axis1=-2, axis2=-1)
+    # A pivot lost to rounding makes this infinite: the component has collapsed.
+    diagonal = xp.where(own, diagonal, 1.0)
+    constant = xp.log(diagonal).sum(axis=-1) + 0.5 * known.n_active[:, None, None]
+    constant = constant + xp.log(mass / weight[..., None])
+    penalty = 0.5 * floor * (factor[..., 1:] ** 2).sum(axis=(-3, -2, -1))
+    return LogForms(constant, factor), mass[..., 0], penalty
+
+
+def expect(
+    rows: Any, forms: Sequence[AnyArray], arrays: Sequence[AnyArray]
+) -> tuple[AnyArray, AnyArray]:
+    """Moments of the first component, and the log-likelihood (E step).
+
+    ``forms``: fields of `LogForms`, with an axis of starts; ``arrays``: z and the
+    weight of the rows. Returns (n_nodes, n_starts, n_joint, n_joint) and (n_nodes,
+    n_starts).
+    """
+    xp, (z, weight) = rows.xp, arrays
+    if xp is not np and rows.triton and z.shape[-2] <= MOST_COLUMNS:
+        return moments_and_likelihood(rows, forms, z, weight)
+    first, second = LogForms(*forms).densities(rows, z)
+    odds = first - second
+    least = xp.exp(-xp.abs(odds))
+    both = 1.0 + least
+    share = xp.where(odds > 0, 1.0, least) / both
+    likelihood = xp.maximum(first, second) + xp.log(both)
+    weight = weight[..., None, :]
+    if xp is np:
+        return products(rows, share * weight, z), rows.sums(likelihood * weight)
+    # In one product, whose column of the one in z has the sums.
+    by = _by_row(share * weight, z)
+    found = rows.products(xp.concatenate([by, likelihood * weight], axis=-2), z)
+    n_starts, n_joint = share.shape[-2], z.shape[-2]
+    moments = found[:, : n_starts * n_joint]
+    moments = moments.reshape(-1, n_starts, n_joint, n_joint)
+    return moments, found[:, n_starts * n_joint :, 0]
+
+
+def products(
+    rows: Any, weight: Float[AnyArray, "... n_starts rows"], z: AnyArray
+) -> Float[AnyArray, "n_nodes n_starts n_joint n_joint"]:
+    """Products of (1, z) with itself, by several weights."""
+    n_starts, n_joint = weight.shape[-2], z.shape[-2]
+    found = rows.products(_by_row(weight, z), z)
+    return found.reshape(-1, n_starts, n_joint, n_joint)
+
+
+def _by_row(weight: AnyArray, z: AnyArray) -> AnyArray:
+    """(1, z) by several weights, one after the other."""
+    weighted = weight[..., None, :] * z[..., None, :, :]
+    *lead, n_starts, n_joint, n_rows = weighted.shape
+    return weighted.reshape(*lead, n_starts * n_joint, n_rows)
+
+
+def fit_mixtures(
+    known: MixtureRows,
+    moments: Float[AnyArray, "n_nodes n_starts n_joint n_joint"],
+    *,
+    max_iter: int,
+    tolerance: float,
+    floor: float,
+) -> MixtureFit:
+    """Fit two Gaussians to the whitened rows of every node, from several starts.
+
+    ``moments``: the starts, those of one component; ``max_iter``: most M steps;
+    ``tolerance``: EM has converged when the penalised log-likelihood per unit of weight
+    rises by less; ``floor``: smallest variance, in whitened units. The status is
+    COLLAPSED if the weight of a component fell to the number of dimensions or below:
+    its covariance would be singular.
+    """
+    xp, shape, dtype = known.rows.xp, moments.shape[:2], moments.dtype
+
+    def proceeds(fit: MixtureFit) -> AnyArray:
+        return (fit.status == _RUNNING) & (fit.n_iterations < max_iter)
+
+    def step(known: MixtureRows, fit: MixtureFit, going: AnyArray) -> MixtureFit:
+        forms, mass, penalty = maximise(fit.moments, known, floor)
+        arrays = known.z, known.weight
+        found = known.rows.total(expect, forms, arrays, going.any(axis=-1))
+        objective = found[1] / known.total[:, :1, 0] - penalty
+        sound = (mass > known.n_active[:, None]) & xp.isfinite(objective)
+        objective = xp.where(sound, objective, -xp.inf)
+        converged = objective - fit.objective < tolerance
+        status = xp.where(converged, int(MixtureStatus.CONVERGED), _RUNNING)
+        status = xp.where(sound, status, int(MixtureStatus.COLLAPSED))
+        status = status.astype(xp.int32)
+        new = MixtureFit(forms, found[0], objective, fit.n_iterations + 1, status)
+        if xp is np and going.all():
+            return new
+        return jax.tree.map(lambda *pair: where_each(going, *pair), new, fit)
+
+    n_joint = moments.shape[-1]
+    constant = xp.zeros((*shape, 2), dtype)
+    factor = xp.zeros((*shape, 2, n_joint - 1, n_joint), dtype)
+    enough = known.total[:, 0, 0] > 2 * known.n_active
+    status = xp.where(enough, _RUNNING, int(MixtureStatus.TOO_FEW_ROWS))
+    status = xp.broadcast_to(status[:, None], shape).astype(xp.int32)
+    lowest, none = xp.full(shape, -xp.inf, dtype), xp.zeros(shape, xp.int32)
+    fit = MixtureFit(LogForms(constant, factor), moments, lowest, none, status)
+    if xp is np:
+        fit = _on_host(known, fit, step, proceeds)
+    else:
+        fit = jax.lax.while_loop(
+            lambda fit: proceeds(fit).any(),
+            lambda fit: jax.lax.fori_loop(
+                *(0, STEPS_TOGETHER),
+                lambda _, fit: step(known, fit, proceeds(fit)),
+                fit,
+            ),
+            fit,
+        )
+    unfinished = fit.status == _RUNNING
+    status = xp.where(unfinished, int(MixtureStatus.ITERATION_LIMIT), fit.status)
+    return fit._replace(status=status)
+
+
+def _on_host(known: MixtureRows, fit: MixtureFit, step: Any, proceeds: Any) -> Any:
+    """Steps as long as any run goes on, with fewer and fewer nodes."""
+    every, nodes = jax.tree.map(np.copy, fit), np.arange(known.rows.n_nodes)
+
+    while (going := proceeds(fit)).any():
+        some = going.any(axis=-1)
+        if 2 * some.sum() <= len(some):
+            write(every, nodes, fit)
+            nodes, known, going = nodes[some], known.take(some), going[some]
+            fit = jax.tree.map(lambda array, some=some: array[some], fit)
+        fit = step(known, fit, going)
+    write(every, nodes, fit)
+    return every

@@ -9,16 +9,14 @@ residual sum of squares of linear models in the children decides, as in RETIS (K
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from secret_jax.data.roles import ColumnOptions
+from secret_jax.data.learning import ColumnOptions
 from secret_jax.models.ridge import Ridge
 from secret_jax.runtime.values import POSITIVE, TupleOf, at_least, real
 from secret_jax.splits.chosen import split_of
-from secret_jax.splits.directions import Proposal
 from secret_jax.splits.interface import Level, Split, SplitFinder
-from secret_jax.splits.rss_axis import attributes_of, best_attribute
+from secret_jax.splits.rss_axis import attributes_of, best_attribute, picked
 from secret_jax.splits.rss_nodes import prepared
-from secret_jax.splits.rss_oblique import improved, proposed
-from secret_jax.splits.rss_sides import picked
+from secret_jax.splits.rss_oblique import Proposal, improved, proposed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +50,7 @@ class RssSplits(SplitFinder):
         Of the nodes' own models, see `secret_jax.Ridge`.
     proposals : tuple of callable, default=()
         Further functions that propose oblique directions, see
-        `secret_jax.splits.directions.Proposal`; model files cannot hold them.
+        `secret_jax.splits.rss_oblique.Proposal`; model files cannot hold them.
 
     References
     ----------

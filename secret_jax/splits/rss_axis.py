@@ -10,24 +10,33 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from secret_jax.runtime.arrays import largest, taken
-from secret_jax.runtime.eigenvectors import leading_eigenvectors
-from secret_jax.runtime.linalg import AnyArray, matmul, matvec, safe_divide
-from secret_jax.splits.axis import CATEGORY_PRIOR, gain_of_order
+from secret_jax.runtime.linalg import (
+    AnyArray,
+    largest,
+    leading_eigenvectors,
+    matmul,
+    matvec,
+    safe_divide,
+    taken,
+)
+from secret_jax.splits.axis import gain_of_order, order_of_means
+from secret_jax.splits.chosen import Pick
 from secret_jax.splits.interface import Level
-from secret_jax.splits.rss_nodes import Nodes
-from secret_jax.splits.rss_scores import (
+from secret_jax.splits.rss_nodes import (
+    ROUNDING,
+    Nodes,
     best_cuts,
     cuts_of,
     exact_sides,
     gains_of_cuts,
 )
+from secret_jax.tree.structure import SplitKind
 
 # A direction that gains a smaller share more than the best so far does so by rounding.
 LEAST_RISE = 1e-4
 
 
-class Attributes(NamedTuple):
+class AttributeCuts(NamedTuple):
     """Every attribute, and every direction, at its best cut.
 
     Candidates are directions, columns with missing values, if any, on the right,
@@ -48,18 +57,13 @@ class Attributes(NamedTuple):
     rank: AnyArray | None  # (n_nodes, n_discrete, n_categories)
 
     @property
-    def n_cut(self) -> int:
-        """Number of directions and columns."""
-        return len(self.column)
-
-    @property
     def n_ordered(self) -> int:
         """Number of candidates that are no discrete attributes."""
-        return self.n_cut + len(self.gaps)
+        return len(self.column) + len(self.gaps)
 
     def value_of(self, candidate: AnyArray, xp: Any) -> AnyArray:
         """Which of the values a candidate cuts; of a discrete one any."""
-        which = np.concatenate([np.arange(self.n_cut), self.gaps])
+        which = np.concatenate([np.arange(len(self.column)), self.gaps])
         if not len(which):
             return xp.zeros_like(candidate)
         return xp.asarray(which)[xp.minimum(candidate, len(which) - 1)]
@@ -67,11 +71,11 @@ class Attributes(NamedTuple):
     def left(self, rows: Any, candidate: AnyArray, cut: AnyArray) -> AnyArray:
         """Whether rows are left of cuts, (k, rows), of (n_nodes, k) candidates."""
         xp, left = rows.xp, None
-        if self.n_cut:
+        if len(self.column):
             value = rows.chosen(self.value_of(candidate, xp), self.values)
             left = value <= rows.spread(cut)
             if len(self.gaps):
-                missing_left = rows.spread(candidate >= self.n_cut)
+                missing_left = rows.spread(candidate >= len(self.column))
                 left = left | (xp.isinf(value) & missing_left)
         if not self.codes.shape[-2]:
             return left
@@ -86,7 +90,7 @@ class Attributes(NamedTuple):
 
 def attributes_of(
     level: Level, nodes: Nodes, direction: AnyArray, n_thresholds: int
-) -> Attributes:
+) -> AttributeCuts:
     """Find the best cut of every attribute of every node, and of directions."""
     xp, roles, n_columns = level.rows.xp, level.roles, level.x.shape[-2]
     gaps = len(roles.thresholded) + np.arange(len(roles.missing))
@@ -104,9 +108,11 @@ def attributes_of(
         )
     n_directions, place = direction.shape[1], np.concatenate([column, column[gaps]])
     column, gaps = np.insert(column, 0, [0] * n_directions), n_directions + gaps
-    values = xp.concatenate([level.rows.transformed(direction, nodes.z), values], -2)
     slope = nodes.cross[:, column[n_directions:]]
-    slope = xp.concatenate([matmul(direction, nodes.cross), slope], axis=1)
+    if n_directions:
+        along = level.rows.transformed(direction, nodes.z)
+        values = xp.concatenate([along, values], axis=-2)
+        slope = xp.concatenate([matmul(direction, nodes.cross), slope], axis=1)
     parts = [_columns(level, nodes, values, slope, column, gaps, n_thresholds)]
     rank = None
     if level.codes.shape[-2]:
@@ -117,7 +123,7 @@ def attributes_of(
     obliquely = level.oblique[:, None] & np.ones(n_directions, bool)
     allowed = xp.concatenate([obliquely, level.allowed[:, place]], axis=1)
     gain = xp.where(allowed, gain, -xp.inf)
-    return Attributes(
+    return AttributeCuts(
         *(direction, values, level.codes, column, gaps, indicator),
         *(gain, cut, chance, rank),
     )
@@ -175,7 +181,7 @@ def _categories(level: Level, nodes: Nodes) -> tuple[AnyArray, ...]:
     # Two at least, so that there is a cut.
     rows, xp, n = level.rows, level.rows.xp, max(2, level.n_categories)
     first, n_model = 1 + nodes.n_outputs, nodes.n_model
-    basis = nodes.weighted[..., first : first + n_model, :]
+    basis = level.weight[..., None, :] * nodes.design[..., first : first + n_model, :]
     both = xp.concatenate([nodes.moments, basis], axis=-2)
     sums = rows.sums_by_code(level.codes, n, both)
     n_moments = both.shape[-2] - n_model
@@ -187,8 +193,7 @@ def _categories(level: Level, nodes: Nodes) -> tuple[AnyArray, ...]:
     total = sums[:, :, 1 : n_moments : 1 + n_model]
     total = xp.sum(score[:, None, :, None] * total, axis=2)
     square = xp.sum(matvec(among, score) * score, axis=1)
-    mean = xp.where(weight > 0, total / (weight + CATEGORY_PRIOR), xp.inf)
-    order = xp.argsort(mean, axis=2, stable=True)
+    order = order_of_means(weight, total)
     sums = xp.take_along_axis(sums, order[:, :, None], axis=3)
     # Ranks as a projection, standardised in each node.
     value, mass = np.arange(n, dtype=np.float32), sums[:, :, 0]
@@ -213,7 +218,7 @@ class Best(NamedTuple):
     """The best split of each node so far."""
 
     gain: AnyArray  # (n_nodes,)
-    candidate: AnyArray  # (n_nodes,): of `Attributes`; -1 for a direction
+    candidate: AnyArray  # (n_nodes,): of `AttributeCuts`; -1 for a direction
     direction: AnyArray  # (n_nodes, n_columns): in standardised columns
     cut: AnyArray  # (n_nodes,)
     # (n_nodes, 2, 1 + n_model, n_outputs): of the sides; None if nothing asks for them.
@@ -221,7 +226,12 @@ class Best(NamedTuple):
 
 
 def best_attribute(
-    attributes: Attributes, nodes: Nodes, n_finalists: int, ridge: float, *, alone: bool
+    attributes: AttributeCuts,
+    nodes: Nodes,
+    n_finalists: int,
+    ridge: float,
+    *,
+    alone: bool,
 ) -> Best:
     """Score directions and the most promising attributes exactly; take the best.
 
@@ -240,9 +250,10 @@ def best_attribute(
     if alone and n_others == 1:
         none = xp.zeros((len(gain), n_columns), nodes.z.dtype)
         return Best(screened[:, 0], finalists[:, 0], none, cut[:, 0], None)
-    exact = exact_sides(nodes, attributes.left(rows, finalists, cut), ridge)
+    left = attributes.left(rows, finalists, cut)
+    exact, models = exact_sides(nodes, left, ridge)
     # What was ruled out before, such as an attribute that is not allowed, stays out.
-    gain = xp.where(xp.isfinite(screened), exact.gain - chance, -xp.inf)
+    gain = xp.where(xp.isfinite(screened), exact - chance, -xp.inf)
     known = np.ones(n_others + n, np.float32)
     known[n_others:] -= LEAST_RISE
     best = xp.argmax(gain * known, axis=1)
@@ -250,5 +261,81 @@ def best_attribute(
     none = xp.zeros((len(gain), n_others, n_columns), nodes.z.dtype)
     direction = xp.concatenate([none, attributes.direction], axis=1)
     candidate = xp.where(finalists < n, -1, finalists)
-    found = gain, candidate, direction, cut, exact.models
+    found = gain, candidate, direction, cut, models
     return Best(*(taken(array, best, 1) for array in found))
+
+
+def picked(best: Best, level: Level, nodes: Nodes, attributes: AttributeCuts) -> Pick:
+    """The rows along the best splits, those on a column in units of the table."""
+    rows, xp = level.rows, level.rows.xp
+    candidate = xp.maximum(best.candidate, 0)
+    is_oblique, is_discrete = best.candidate < 0, candidate >= attributes.n_ordered
+    left = attributes.left(rows, candidate[:, None], best.cut[:, None])[..., 0, :]
+    # Categories lie at zero or at one.
+    projection = xp.where(left, 0.0, 1.0).astype(level.x.dtype)
+    threshold = xp.full_like(best.cut, 0.5)
+    attribute, direction = candidate - attributes.n_ordered, best.direction
+    if len(attributes.column):
+        column, value, highest, direction = _on_column(
+            level, attributes, candidate, left, direction
+        )
+        attribute = xp.where(is_discrete, attribute, column)
+        threshold = xp.where(is_discrete, threshold, highest)
+        projection = xp.where(rows.spread(is_discrete), projection, value)
+    kind = xp.where(is_discrete, int(SplitKind.DISCRETE), int(SplitKind.AXIS))
+    if level.any_oblique:
+        along = rows.transformed(best.direction[:, None], nodes.z)[..., 0, :]
+        projection = xp.where(rows.spread(is_oblique), along, projection)
+        # A row at the cut may be rounded otherwise than when it was chosen.
+        above = best.cut + ROUNDING * (1 + xp.abs(best.cut))
+        threshold = xp.where(is_oblique, above, threshold)
+        direction = xp.where(is_oblique[:, None], best.direction, direction)
+        kind = xp.where(is_oblique, int(SplitKind.OBLIQUE), kind)
+        attribute = xp.where(is_oblique, -1, attribute)
+    return Pick(
+        gain=best.gain,
+        projection=projection,
+        threshold=threshold,
+        kind=kind.astype(np.int32),
+        attribute=attribute.astype(np.int32),
+        direction=direction,
+    )
+
+
+def _on_column(
+    level: Level,
+    attributes: AttributeCuts,
+    candidate: AnyArray,
+    left: AnyArray,
+    direction: AnyArray,
+) -> tuple[AnyArray, AnyArray, AnyArray, AnyArray]:
+    """Columns, values of the rows, the highest on the left, and where gaps go to."""
+    rows, xp = level.rows, level.rows.xp
+    which = attributes.value_of(candidate, xp)
+    column = xp.asarray(attributes.column)[which]
+    value = rows.chosen(column[:, None], level.x)[..., 0, :]
+    seen = level.weight > 0
+    if len(attributes.gaps):
+        missing = xp.isinf(rows.chosen(which[:, None], attributes.values)[..., 0, :])
+        seen = seen & ~missing
+    highest = -rows.least(xp.where(left & seen, -value, xp.inf))
+    if len(attributes.gaps):
+        # Missing values lie at the cut, on their side of it.
+        lowest = rows.least(xp.where(~left & seen, value, xp.inf))
+        above = xp.nextafter(highest, xp.full_like(highest, xp.inf))
+        lowest = xp.where(xp.isfinite(lowest), lowest, above)
+        # Where none is missing both sides gain alike: later ones go to the heavier one.
+        parts = xp.stack([missing, left, ~left], axis=-2)
+        parts = rows.sums(xp.where(parts, level.weight[..., None, :], 0.0))
+        gone, on_left, on_right = xp.moveaxis(parts, -1, 0)
+        to_left = xp.where(
+            gone > 0, candidate >= len(attributes.column), on_left >= on_right
+        )
+        value = xp.where(
+            missing, rows.spread(xp.where(to_left, highest, lowest)), value
+        )
+        side = np.zeros((len(attributes.column), level.x.shape[-2]), level.x.dtype)
+        side[attributes.gaps, attributes.indicator] = 1
+        direction = xp.asarray(side)[which]
+        direction = xp.where(to_left[:, None], -direction, direction)
+    return column, value, highest, direction

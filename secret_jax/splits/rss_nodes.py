@@ -1,7 +1,8 @@
-"""Nodes of a level ready for scoring by linear models: whitened rows and their sums.
+"""Nodes of a level ready for scoring by linear models, and the gains of cuts.
 
 A split is scored by the drop of the penalised residual sum of squares when each side
-gets a ridge model of its own, on top of the node's. All arrays are those of
+gets a ridge model of its own, on top of the node's: of all cuts from first moments of
+whitened rows, of a few from their models. All arrays are those of
 `secret_jax.splits.interface.Level`: rows last, nodes first.
 """
 
@@ -10,14 +11,18 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Bool, Float
 
-from secret_jax.runtime.eigenvectors import leading_eigenvectors
+from secret_jax.data.ragged import sorted_pairs
 from secret_jax.runtime.linalg import (
     AnyArray,
+    definite_solve,
     inverse_cholesky,
+    leading_eigenvectors,
     matmul,
     namespace,
     small_matmul,
+    taken,
 )
 from secret_jax.splits.interface import Level
 
@@ -29,6 +34,12 @@ PURE = 1e-5
 ROUNDING = 1e-6
 # By chance alone models do not spend more degrees of freedom than this share of rows.
 _MOST_SPENT = 0.25
+# A quantile of 128 rows is off by some 4 % of the rows: less than the 6 % that sixteen
+# thresholds lie apart.
+_QUANTILE_ROWS = 128
+# A direction that the models nearly span: beyond it the side's covariance, as the
+# closed formula takes it to be, would be singular.
+_MOST_NARROW = 0.99
 
 
 class Nodes(NamedTuple):
@@ -43,7 +54,6 @@ class Nodes(NamedTuple):
     z: AnyArray  # (n_columns, rows): standardised; zero where constant
     design: AnyArray  # (n_outputs + 1 + n_coordinates, rows)
     weight: AnyArray  # (rows,)
-    weighted: AnyArray  # the design times the weight
     # (1 + n_outputs * (1 + n_model), rows): weighted [1, residual, residual * whitened
     # coordinates], the last two of every output.
     moments: AnyArray
@@ -95,22 +105,14 @@ class Units(NamedTuple):
     chance_gain: AnyArray  # (n_nodes,)
 
 
-class _Centred(NamedTuple):
-    """Rows about their means, and what the models leave of the targets."""
-
-    residual: AnyArray  # (n_outputs, rows)
-    x: AnyArray  # (n_columns, rows)
-    center: AnyArray  # (n_nodes, n_columns)
-    offset: AnyArray  # (n_nodes, n_outputs): mean error of the models
-
-
 def prepared(level: Level, ridge: float, most_regressors: int) -> tuple[Nodes, Units]:
     """Standardise and whiten the rows of a level, and sum up their products."""
     rows, xp, n = level.rows, level.rows.xp, level.n_regressors
-    centred, total = _centred(level), rows.sums(level.weight)
+    total = rows.sums(level.weight)
+    residual, x, center, offset = _centred(level, total)
     n_columns, weight = level.x.shape[-2], level.weight[..., None, :]
     one = xp.ones_like(weight)
-    design = xp.concatenate([centred.residual, one, centred.x], axis=-2)
+    design = xp.concatenate([residual, one, x], axis=-2)
     gram = rows.products(weight * design, design)
 
     first = design.shape[-2] - n_columns
@@ -121,8 +123,8 @@ def prepared(level: Level, ridge: float, most_regressors: int) -> tuple[Nodes, U
     scale = xp.where(deviation > CONSTANT, deviation, xp.inf)
     units = [*[unit[:, None]] * (first - 1), xp.ones_like(total[:, None]), scale]
     inverse = (1 / xp.concatenate(units, axis=1)).astype(design.dtype)
-    design = design * rows.spread(inverse)
-    gram = gram * (inverse[:, :, None] * inverse[:, None, :])
+    design *= rows.spread(inverse)
+    gram *= inverse[:, :, None] * inverse[:, None, :]
 
     z, loading = design[..., first:, :], None
     covariance = gram[:, first:, first:] / total[:, None, None]
@@ -134,24 +136,28 @@ def prepared(level: Level, ridge: float, most_regressors: int) -> tuple[Nodes, U
         basis = rows.transformed(xp.swapaxes(loading, 1, 2), z)
         design = xp.concatenate([design[..., :first, :], basis], axis=-2)
         gram = rows.products(weight * design, design)
-    weighted = weight * design
     of_basis = gram[:, first : first + n_model, first : first + n_model]
     penalty = ridge * xp.eye(n_model, dtype=design.dtype)
     whitener, _ = inverse_cholesky(of_basis / total[:, None, None] + penalty, 0.0)
+    turned = xp.swapaxes(whitener, 1, 2)
+    of_white = small_matmul(gram[:, : first - 1, first : first + n_model], turned)
+    one = gram[:, first - 1]
+    whole = [one[:, first - 1 : first]]
+    for output in range(first - 1):
+        whole += [one[:, output, None], of_white[:, output]]
     nodes = Nodes(
         rows=rows,
         z=z,
         design=design,
         weight=level.weight,
-        weighted=weighted,
-        moments=_moments(rows, design, weighted, weight, whitener, first - 1),
+        moments=_moments(rows, design, weight, whitener, first - 1),
         total=total,
-        whole=_whole(gram, whitener, first),
+        whole=xp.concatenate(whole, axis=1),
         gram=gram,
         covariance=covariance,
         loading=loading,
         whitener=whitener,
-        cross=matmul(cross, xp.swapaxes(whitener, 1, 2)),
+        cross=matmul(cross, turned),
         min_weight=level.min_weight,
         combined=(level.allowed[:, :n_columns] & level.roles.combined).astype(z.dtype),
     )
@@ -159,21 +165,25 @@ def prepared(level: Level, ridge: float, most_regressors: int) -> tuple[Nodes, U
     # split itself and the second mean are two more.
     spent = 2 + n_model - ridge * xp.sum(whitener**2, axis=(1, 2))
     left_over = xp.maximum(total - level.degrees, 1.0)
-    noise = total * xp.sum(spread + centred.offset**2, axis=1) / left_over
+    noise = total * xp.sum(spread + offset**2, axis=1) / left_over
     chance = noise * xp.minimum(spent, _MOST_SPENT * total)
-    return nodes, Units(centred.center, scale, unit, pure, chance)
+    return nodes, Units(center, scale, unit, pure, chance)
 
 
-def _centred(level: Level) -> _Centred:
+def _centred(level: Level, total: AnyArray) -> tuple[AnyArray, ...]:
+    """What models leave of the targets; columns about their means; means; mean errors.
+
+    Of shape (n_outputs, rows), (n_columns, rows), and with a first axis of nodes.
+    """
     rows, xp, n = level.rows, level.rows.xp, level.n_regressors
     joint = xp.concatenate([level.targets, level.x], axis=-2)
     n_outputs = joint.shape[-2] - level.x.shape[-2]
     # Means of values about those of the first row: an offset does not eat the digits.
     shift = rows.head(joint, 1)[..., 0]
-    joint = joint - rows.spread(shift)
-    mean = rows.products(level.weight[..., None, :], joint)[:, 0]
-    mean = mean / rows.sums(level.weight)[:, None]
-    joint, center = joint - rows.spread(mean), shift + mean
+    joint -= rows.spread(shift)
+    mean = rows.products(level.weight[..., None, :], joint)[:, 0] / total[:, None]
+    joint -= rows.spread(mean)
+    center = shift + mean
     # Rows about their means need no intercept.
     slopes = level.model[:, :, 1:]
     fitted = rows.transformed(slopes, joint[..., n_outputs : n_outputs + n, :])
@@ -182,13 +192,12 @@ def _centred(level: Level) -> _Centred:
         slopes * center[:, None, n_outputs : n_outputs + n], axis=2
     )
     residual = joint[..., :n_outputs, :] - fitted
-    return _Centred(residual, joint[..., n_outputs:, :], center[:, n_outputs:], offset)
+    return residual, joint[..., n_outputs:, :], center[:, n_outputs:], offset
 
 
 def _moments(
     rows: Any,
     design: AnyArray,
-    weighted: AnyArray,
     weight: AnyArray,
     whitener: AnyArray,
     n_outputs: int,
@@ -198,29 +207,19 @@ def _moments(
     seen = design[..., first : first + whitener.shape[-1], :]
     white, parts = rows.transformed(whitener, seen), [weight]
     for output in range(n_outputs):
-        residual = weighted[..., output : output + 1, :]
+        residual = weight * design[..., output : output + 1, :]
         parts += [residual, residual * white]
-    found = xp.concatenate(parts, axis=-2)
+    if xp is not np:
+        return xp.concatenate(parts, axis=-2)
     # Products with a sparse matrix read all numbers of a row at once.
-    return np.asfortranarray(found) if xp is np else found
-
-
-def _whole(gram: AnyArray, whitener: AnyArray, first: int) -> AnyArray:
-    """Sums of the moments over the nodes."""
-    one = gram[:, first - 1]
-    parts = [one[:, first - 1 : first]]
-    of_basis = gram[:, : first - 1, first : first + whitener.shape[-1]]
-    of_white = small_matmul(of_basis, namespace(gram).swapaxes(whitener, 1, 2))
-    for output in range(first - 1):
-        parts += [one[:, output, None], of_white[:, output]]
-    return namespace(gram).concatenate(parts, axis=1)
+    by_row = np.empty((weight.shape[-1], sum(map(len, parts))), white.dtype)
+    return np.concatenate(parts, out=by_row.T)
 
 
 def loadings(covariance: AnyArray, n_regressors: int, most: int) -> AnyArray:
     """Leading components of columns, those of the regressors first.
 
-    Returns (n_nodes, n_columns, n_coordinates): combinations of the standardised
-    columns that stand for them.
+    Returns (n_nodes, n_columns, n_coordinates).
     """
     xp, n = namespace(covariance), n_regressors
     n_others = covariance.shape[-1] - n
@@ -237,10 +236,7 @@ def loadings(covariance: AnyArray, n_regressors: int, most: int) -> AnyArray:
 
 
 def _components(covariance: AnyArray, n: int) -> AnyArray:
-    """All columns, or their leading principal components, of unit length.
-
-    A ridge means the same for them as for the columns.
-    """
+    """All columns, or their leading principal components, of unit length."""
     xp, n_columns = namespace(covariance), covariance.shape[-1]
     if n == n_columns:
         one = xp.eye(n, dtype=covariance.dtype)
@@ -248,3 +244,149 @@ def _components(covariance: AnyArray, n: int) -> AnyArray:
     if n == 0:
         return covariance[:, :, :0]
     return xp.swapaxes(leading_eigenvectors(covariance, n), 1, 2)
+
+
+def cuts_of(
+    rows: Any,
+    values: Float[AnyArray, "*tiles n_directions n_rows"],
+    weight: AnyArray,
+    n: int,
+) -> Float[AnyArray, "n_nodes n_directions n"]:
+    """Quantiles of the first rows of the nodes: values that occur, and rise.
+
+    ``weight`` (n_rows,) or (n_directions, n_rows): zero for rows that do not count. The
+    smallest value is the first: its group may be rare.
+    """
+    xp, most = rows.xp, min(_QUANTILE_ROWS, rows.longest)
+    head, mass = rows.head(values, most), rows.head(weight, most)
+    mass = mass if mass.ndim == head.ndim else mass[:, None]
+    share = (np.arange(n, dtype=np.float32) + np.float32(0.5)) / np.float32(n)
+    share[0] = 0.0
+    enough = share * xp.sum(mass, axis=-1, keepdims=True) * np.float32(1 - ROUNDING)
+    head = head + xp.where(mass > 0, 0.0, xp.inf).astype(head.dtype)
+    heaviest = xp.max(mass, axis=-1, keepdims=True)
+    if xp is not np:  # all pairs: a sort and what leads to it are many kernels
+        upto = head[..., None, :] <= head[..., None]
+        below = xp.sum(xp.where(upto, mass[..., None, :], 0), axis=-1)
+        found = below[..., None, :] >= enough[..., None]
+        return xp.min(xp.where(found, head[..., None, :], xp.inf), axis=-1)
+    if ((mass == heaviest) | (mass == 0)).all():  # places in place of sums
+        head = np.sort(head, axis=-1)
+        place = np.ceil(enough / np.where(heaviest > 0, heaviest, 1)).astype(int) - 1
+    else:
+        head, mass = sorted_pairs(head, mass)
+        below = np.cumsum(mass, axis=-1)
+        # From the end: what is there without mass adds nothing.
+        enough = np.minimum(enough, below[..., -1:])
+        place = np.argmax(below[..., None, :] >= enough[..., None], axis=-1)
+    place = np.broadcast_to(np.clip(place, 0, most - 1), (*head.shape[:-1], n))
+    return taken(head, place, head.ndim - 1)
+
+
+def gains_of_cuts(
+    nodes: Any,
+    left: Float[AnyArray, "n_nodes n_directions n_sums n_cuts"],
+    own: Float[AnyArray, "n_nodes n_directions 2 n_cuts"],
+    slope: Float[AnyArray, "n_nodes n_directions n_model"],
+) -> Float[AnyArray, "n_nodes n_directions n_cuts"]:
+    r"""Approximate gains of many cuts, from first moments of their sides.
+
+    Of a side of weight :math:`w`, with model coordinates :math:`u` and residual
+    :math:`r`, the gain is :math:`w (\bar r^2 + b^T (C + P)^{-1} b)`, with the side's
+    covariances :math:`b` of :math:`u` with :math:`r` and :math:`C` of :math:`u`, and
+    the penalty :math:`P`. The rows are whitened: over the node :math:`C + P = I`. Of a
+    side :math:`\bar r` and :math:`E[u r]` are measured; what is taken from the node is
+    how :math:`u` goes along with the projection :math:`t` (of unit variance in the
+    node): :math:`E[u | t] = s t`, and a covariance given :math:`t` that does not
+    depend on it, both exact for elliptical attributes. Then, with the mean :math:`c`
+    and the variance :math:`v` of :math:`t` on the side,
+
+    .. math:: b = E[u r] - s c \bar r, \qquad C + P = I - (1 - v) s s^T,
+
+    whose inverse is :math:`I + (1 - v) s s^T / (1 - (1 - v) s^T s)` (Sherman &
+    Morrison 1950): a few sums for each cut, and no matrix.
+
+    ``nodes``: `Nodes`, or what has ``whole``, ``n_model`` and ``min_weight`` of them;
+    ``left``: sums of the moments left of each cut; ``own``: of the projection that is
+    cut, of mean zero and unit variance in the node, and of its square; ``slope``: of
+    whitened coordinates on it. Minus infinity where a side has too little weight.
+    """
+    xp, n, whole = namespace(left), nodes.n_model, nodes.whole[:, None]
+    weight = _both_sides(left[:, :, 0], whole[..., 0])
+    share = 1 / xp.maximum(weight, ROUNDING)
+    center = xp.stack([own[:, :, 0], -own[:, :, 0]]) * share
+    spread = _both_sides(own[:, :, 1], whole[..., 0]) * share - center**2
+    strength = xp.sum(slope**2, axis=2)[..., None]
+    narrower = xp.minimum(1 - spread, _MOST_NARROW / xp.maximum(strength, _MOST_NARROW))
+    rest = 1 - strength * narrower + ROUNDING
+    gain = xp.zeros_like(weight)
+    for first in range(1, left.shape[2], 1 + n):
+        # What is right of a cut is the whole less what is left of it: its moments are
+        # not needed, only their products with few vectors.
+        moment = left[:, :, first + 1 : first + 1 + n]
+        of_whole = whole[:, :, first + 1 : first + 1 + n]
+        vectors = xp.stack([slope, xp.broadcast_to(of_whole, slope.shape)], axis=2)
+        of_left = small_matmul(vectors, moment)
+        squares = xp.sum(moment**2, axis=2)
+        other = squares - 2 * of_left[:, :, 1]
+        other = other + xp.sum(of_whole**2, axis=2)[..., None]
+        squared = xp.stack([squares, other]) * share**2
+        along = _both_sides(of_left[:, :, 0], xp.sum(slope * of_whole, axis=2)) * share
+        level = _both_sides(left[:, :, first], whole[:, :, first]) * share
+        shift = center * level
+        # |b|^2 and s'b of the derivation.
+        squared = squared + shift * (shift * strength - 2 * along)
+        along = along - shift * strength
+        gain = gain + level**2 + squared + along**2 * narrower / rest
+    gain = xp.sum(gain * weight, axis=0)
+    least = xp.min(weight, axis=0)
+    allowed = (least >= nodes.min_weight[:, None, None]) & (least > 0)
+    return xp.where(allowed & xp.isfinite(gain), gain, -xp.inf)
+
+
+def _both_sides(left: AnyArray, whole: AnyArray) -> AnyArray:
+    """Sums left of cuts, and right of them."""
+    # `numpy.stack` looks at its arrays for longer than it takes to copy them.
+    return namespace(left).concatenate([left[None], (whole[..., None] - left)[None]])
+
+
+def best_cuts(gain: AnyArray, value: AnyArray) -> tuple[AnyArray, AnyArray]:
+    """The best gain along each direction, and its cut."""
+    xp = namespace(gain)
+    best = xp.argmax(gain, axis=-1)
+    return tuple(taken(array, best, gain.ndim - 1) for array in (gain, value))
+
+
+def exact_sides(
+    nodes: Nodes, left: Bool[AnyArray, "*tiles n_splits n_rows"], ridge: float
+) -> tuple[AnyArray, AnyArray]:
+    """Drops of the penalised residual sum of squares, and the models of both sides.
+
+    Returns the gains (n_nodes, n_splits), minus infinity where a side has too little
+    weight, and (n_nodes, n_splits, 2, 1 + n_model, n_outputs): intercepts, and slopes
+    in the coordinates, of the left and the right side.
+    """
+    rows, xp, n = nodes.rows, nodes.rows.xp, nodes.n_seen
+
+    def products(rows, _, arrays):
+        weight, design, left = arrays
+        masked = left * weight[..., None, :]
+        masked = masked[..., :, None, :] * design[..., None, :, :]
+        flat = masked.reshape(*masked.shape[:-3], -1, masked.shape[-1])
+        return (rows.products(flat, design),)
+
+    seen = nodes.weight, nodes.design[..., :n, :], left.astype(nodes.design.dtype)
+    (one,) = rows.total(products, (), seen)
+    one = one.reshape(len(one), -1, n, n)
+    sides = xp.stack([one, nodes.gram[:, None, :n, :n] - one], axis=2)
+    first = nodes.n_outputs
+    weight = sides[..., first, first]
+    moment, matrix = sides[..., first:, :first], sides[..., first:, first:]
+    penalty = np.full(n - first, ridge + ROUNDING, matrix.dtype)
+    penalty[0] = ROUNDING
+    mass = xp.maximum(weight, ROUNDING)[..., None, None]
+    models = definite_solve(matrix + mass * np.diag(penalty), moment)
+    gain = xp.sum(models * moment, axis=(2, 3, 4))
+    least = xp.min(weight, axis=2)
+    enough = (least >= nodes.min_weight[:, None]) & (least > 0)
+    return xp.where(enough & xp.isfinite(gain), gain, -xp.inf), models

@@ -6,25 +6,33 @@ from the best split so far.
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
+from jaxtyping import Float, Int
 
-from secret_jax.runtime.arrays import taken, where_each
-from secret_jax.runtime.eigenvectors import leading_eigenvectors
 from secret_jax.runtime.linalg import (
     AnyArray,
     definite_solve,
     inverse_cholesky,
+    largest,
+    leading_eigenvectors,
     matmul,
     namespace,
     safe_divide,
+    taken,
+    where_each,
 )
-from secret_jax.splits.directions import sparse
-from secret_jax.splits.discriminant import oriented
+from secret_jax.splits.labelled import oriented
 from secret_jax.splits.rss_axis import LEAST_RISE, Best
-from secret_jax.splits.rss_nodes import ROUNDING, Nodes
-from secret_jax.splits.rss_scores import best_cuts, cuts_of, exact_sides, screened
+from secret_jax.splits.rss_nodes import (
+    ROUNDING,
+    Nodes,
+    best_cuts,
+    cuts_of,
+    exact_sides,
+    gains_of_cuts,
+)
 
 # An oblique split yields to the shortest version of itself that loses at most this
 # share of its gain.
@@ -38,13 +46,34 @@ _MOST_WEIGHT = 4.0
 Options: TypeAlias = Any
 
 
+@runtime_checkable
+class Proposal(Protocol):
+    """Proposes oblique splits of the nodes of a level; written over ``rows.xp``."""
+
+    def __call__(
+        self, rows: Any, white: AnyArray, residual: AnyArray, weight: AnyArray
+    ) -> AnyArray:
+        """Directions in whitened coordinates, (n_nodes, n_directions, n_coordinates).
+
+        Parameters
+        ----------
+        rows : RaggedRows or TiledRows
+            Which rows are of which node, and the verbs that sum over them.
+        white : row array of shape (n_coordinates, rows)
+            Of mean zero and about unit covariance in every node.
+        residual : row array of shape (n_outputs, rows)
+            Of the nodes' own models, of about unit variance.
+        weight : row array of shape (rows,)
+        """
+        ...
+
+
 def improved(
     nodes: Nodes, best: Best, direction: AnyArray, some: AnyArray, options: Options
 ) -> Best:
     """Improve on the best splits of some nodes by hinge steps, then by short versions.
 
-    ``direction``: those that were proposed, which have short versions if there are no
-    steps.
+    ``direction``: what was proposed, to be shortened if there are no steps.
     """
     xp, new = nodes.rows.xp, best
     for left in range(max(options.hinge_steps, 1), 0, -1):
@@ -74,7 +103,8 @@ def proposed(nodes: Nodes, oblique: bool, options: Options) -> AnyArray:
         found.append(_in_columns(nodes, _hessian(nodes, options), options))
     if options.proposals:
         whitener = _whitener(nodes, options)
-        white = nodes.rows.transformed(whitener, _basis(nodes))
+        basis = nodes.design[..., 1 + nodes.n_outputs :, :]
+        white = nodes.rows.transformed(whitener, basis)
         residual = nodes.design[..., : nodes.n_outputs, :]
         for proposal in options.proposals:
             new = proposal(nodes.rows, white, residual, nodes.weight)
@@ -101,10 +131,6 @@ def _short(nodes: Nodes, direction: AnyArray, options: Options) -> list[AnyArray
     return [oriented(sparse(every, nodes.covariance, n_kept, options.ridge))]
 
 
-def _basis(nodes: Nodes) -> AnyArray:
-    return nodes.design[..., 1 + nodes.n_outputs :, :]
-
-
 def _whitener(nodes: Nodes, options: Options) -> AnyArray:
     """Of all coordinates."""
     if nodes.n_model == nodes.n_coordinates:
@@ -128,13 +154,11 @@ def _in_columns(nodes: Nodes, coordinates: AnyArray, options: Options) -> AnyArr
 
 
 def _hessian(nodes: Nodes, options: Options) -> AnyArray:
-    """Principal Hessian directions: where the residuals bend most.
-
-    Eigenvectors of E[r u u'], u whitened, with the largest absolute eigenvalues.
-    """
+    """Leading eigenvectors of E[r u u'], u whitened: where the residuals bend most."""
     xp, n, total = nodes.rows.xp, nodes.n_outputs, nodes.total[:, None, None, None]
     bounded = xp.clip(nodes.design[..., :n, :], -_MOST_BENDING, _MOST_BENDING)
-    by = bounded[..., :, None, :] * nodes.weighted[..., None, n:, :]
+    weighted = nodes.weight[..., None, :] * nodes.design[..., n:, :]
+    by = bounded[..., :, None, :] * weighted[..., None, :, :]
     flat = by.reshape(*by.shape[:-3], -1, by.shape[-1])
     sums = nodes.rows.products(flat, nodes.design)[..., n:]
     sums = sums.reshape(len(sums), n, -1, sums.shape[-1]) / total
@@ -154,10 +178,7 @@ def _hessian(nodes: Nodes, options: Options) -> AnyArray:
 
 
 def _hinge(nodes: Nodes, best: Best, options: Options) -> AnyArray:
-    """LDA between the rows that one side or the other predicts better.
-
-    Each counts by how much.
-    """
+    """LDA between rows that one side or the other predicts better, by how much."""
     rows, xp, n = nodes.rows, nodes.rows.xp, nodes.n_outputs
     # What squared errors differ in: the difference of what models say, times the sum of
     # both errors.
@@ -189,11 +210,13 @@ def _scored(nodes: Nodes, direction: AnyArray, options: Options) -> Best:
     rows, xp = nodes.rows, nodes.rows.xp
     projection = rows.transformed(direction, nodes.z)
     cuts = cuts_of(rows, projection, nodes.weight, options.n_thresholds)
-    gain = screened(nodes, projection, cuts, matmul(direction, nodes.cross))
-    found, cut = best_cuts(gain, cuts)
-    exact = exact_sides(nodes, projection <= rows.spread(cut), options.ridge)
-    gain = xp.where(xp.isfinite(found), exact.gain, -xp.inf)
-    return Best(gain, xp.full_like(cut, -1, int), direction, cut, exact.models)
+    sums = rows.moments_below(projection, cuts, nodes.moments, nodes.weight)
+    screened = gains_of_cuts(nodes, *sums, matmul(direction, nodes.cross))
+    found, cut = best_cuts(screened, cuts)
+    left = projection <= rows.spread(cut)
+    gain, models = exact_sides(nodes, left, options.ridge)
+    gain = xp.where(xp.isfinite(found), gain, -xp.inf)
+    return Best(gain, xp.full_like(cut, -1, int), direction, cut, models)
 
 
 def _better(best: Best, found: Best) -> Best:
@@ -220,3 +243,40 @@ def _shortest(best: Best, short: Best) -> Best:
     short = Best(*(taken(array, which, 1) for array in short))
     pairs = zip(short, best, strict=True)
     return Best(*(where_each(good.any(axis=1), *pair) for pair in pairs))
+
+
+def sparse(
+    direction: Float[AnyArray, "... n_directions n_attributes"],
+    covariance: Float[AnyArray, "... n_attributes n_attributes"],
+    n_kept: int | Int[np.ndarray, " n_directions"],
+    ridge: float,
+) -> Float[AnyArray, "... n_directions n_attributes"]:
+    """The directions in few attributes that come closest to given ones, of any length.
+
+    The attributes with the largest effects are kept, and the projection is regressed
+    on them.
+
+    ``direction``: in standardised attributes; what is zero stays zero; ``n_kept`` for
+    all or for each direction.
+    """
+    xp = namespace(direction)
+    n_directions, n_attributes = direction.shape[-2:]
+    most = min(int(np.max(n_kept)), n_attributes)
+    dtype = direction.dtype
+    # The largest are taken out: a small system instead of one of all attributes.
+    place = largest(xp.abs(direction), most)
+    wanted = np.arange(most) < np.broadcast_to(n_kept, n_directions)[:, None]
+    n_axes = direction.ndim - 2
+    kept = taken(direction, place, n_axes + 1) != 0
+    kept = (kept & wanted).astype(dtype)
+    flat = place.reshape(*place.shape[:-2], -1)
+    rows = taken(covariance, flat, n_axes)
+    rows = rows.reshape(*place.shape, n_attributes)
+    moment = kept * xp.sum(rows * direction[..., None, :], axis=-1)
+    matrix = taken(xp.swapaxes(rows, -1, -2), place, n_axes + 1)
+    matrix = kept[..., :, None] * kept[..., None, :] * matrix
+    alone = ridge + (1 - kept)
+    matrix = matrix + alone[..., None] * xp.eye(most, dtype=dtype)
+    found = kept * definite_solve(matrix, moment)
+    at = place[..., :, None] == np.arange(n_attributes)
+    return xp.sum(xp.where(at, found[..., None], 0.0), axis=-2)

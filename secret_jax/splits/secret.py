@@ -11,19 +11,28 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from secret_jax.runtime.eigenvectors import leading_eigenvectors
 from secret_jax.runtime.linalg import (
     AnyArray,
     guarded_solve,
+    leading_eigenvectors,
     matmul,
     matvec,
     safe_divide,
+    taken,
+    where_each,
 )
 from secret_jax.runtime.values import POSITIVE, at_least, real
-from secret_jax.splits.em import MixtureFit, fit_mixtures, products
-from secret_jax.splits.interface import Level, Split, SplitFinder
+from secret_jax.splits.interface import Level, Split, SplitFinder, write
 from secret_jax.splits.labelled import best_labelled_split, left_rows
-from secret_jax.splits.mixture import LogForms, MixtureStatus, Whitened, whiten
+from secret_jax.splits.mixture import (
+    LogForms,
+    MixtureFit,
+    MixtureStatus,
+    Whitened,
+    fit_mixtures,
+    products,
+    whiten,
+)
 from secret_jax.tree.structure import SplitKind
 
 
@@ -87,10 +96,7 @@ class SecretSplits(SplitFinder):
             if not len(failed):
                 break
             found, again = _attempt(self, level.take(failed), attempt)
-            for every, some in zip(
-                jax.tree.leaves(split), jax.tree.leaves(found), strict=True
-            ):
-                every[failed] = some
+            write(split, failed, found)
             failed = failed[again]
         return split
 
@@ -101,23 +107,19 @@ class SecretSplits(SplitFinder):
         def run(attempt: Any) -> tuple[Split, AnyArray]:
             return _attempt(self, level, attempt)
 
-        def proceeds(state: tuple) -> AnyArray:
-            attempt, _, again = state
-            return (attempt < self.n_attempts) & again.any()
-
         def following(state: tuple) -> tuple:
             attempt, split, again = state
             found, failed = run(attempt)
-
-            def chosen(new: AnyArray, old: AnyArray) -> AnyArray:
-                return jnp.where(again.reshape(-1, *(1,) * (new.ndim - 1)), new, old)
-
-            return attempt + 1, jax.tree.map(chosen, found, split), again & failed
+            split = jax.tree.map(lambda *pair: where_each(again, *pair), found, split)
+            return attempt + 1, split, again & failed
 
         shapes = jax.eval_shape(run, jnp.int32(0))[0]
         blank = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
         start = jnp.int32(0), blank, jnp.ones(level.n_nodes, bool)
-        return jax.lax.while_loop(proceeds, following, start)[1]
+        return jax.lax.while_loop(
+            lambda state: (state[0] < self.n_attempts) & state[2].any(),
+            *(following, start),
+        )[1]
 
 
 def _attempt(finder: SecretSplits, level: Level, attempt: Any) -> tuple[Split, Any]:
@@ -177,12 +179,7 @@ def best_fit(
     )
     usable = fit.status <= MixtureStatus.ITERATION_LIMIT
     best = xp.argmax(xp.where(usable, fit.objective, -xp.inf), axis=1)
-
-    def of_best(array: AnyArray) -> AnyArray:
-        index = best.reshape(-1, *(1,) * (array.ndim - 1))
-        return xp.take_along_axis(array, index, axis=1)[:, 0]
-
-    fit = jax.tree.map(of_best, fit)
+    fit = jax.tree.map(lambda array: taken(array, best, 1), fit)
     usable = fit.status <= MixtureStatus.ITERATION_LIMIT
     # What has collapsed may be no number.
     constant = xp.where(usable[:, None], fit.forms.constant, 0.0)

@@ -18,13 +18,11 @@ def goes_left(
     larger_left: AnyArray,
     xp: Any,
 ) -> Any:
-    """Whether comparisons send rows to the left.
+    """Whether comparisons send rows to the left; shapes are broadcast.
 
-    ``projection``, ``threshold``: one of continuous attributes does so up to the
-    threshold; ``discrete``: whether it is of a discrete attribute; ``code`` int32: the
-    row's category there; -1 if training never saw it; ``listed``: whether the category
-    goes left; ``larger_left``: where unseen categories go: to the larger child. ``xp``:
-    `numpy` or `jax.numpy`. The shapes are broadcast.
+    One of columns does up to its threshold; a ``discrete`` one where the category is
+    ``listed``, or, if training never saw it (``code`` -1), where the larger child is.
+    ``xp``: `numpy` or `jax.numpy`.
     """
     known = xp.where(code >= 0, listed, larger_left)
     return xp.where(discrete, known, projection <= threshold)
@@ -39,12 +37,27 @@ def left_of(
 ) -> np.ndarray:
     """Whether rows go left, each by a comparison of its own, shape (n_rows,), bool.
 
-    ``one``: has the arrays of `secret_jax.splits.interface.Comparison`;
-    ``larger_left`` (n_comparisons,); ``at`` (n_rows,), int: the comparison of every
-    row; ``row`` (n_rows,), int: which ones of the table these are; None: all in turn.
+    ``one``: has the arrays of `secret_jax.splits.interface.Comparison`; ``at``
+    (n_rows,), int: the comparison of every row; ``row`` (n_rows,), int: which ones of
+    the table these are; None: all in turn.
     """
     row = np.arange(len(at)) if row is None else row
-    projection = _projections(one.direction, table.x, at, row)
+    # Rows along the directions of their splits, which for axes are single numbers.
+    split, column = np.nonzero(one.direction)
+    n = len(one.direction)
+    is_axis, axis = np.zeros(n, bool), np.zeros(n, int)
+    is_axis[split], axis[split] = one.direction[split, column] == 1.0, column
+    is_axis &= np.bincount(split, minlength=n) == 1
+    single = is_axis.take(at)
+    if single.all():
+        projection = table.x[row, axis.take(at)]
+    else:
+        projection = np.empty(len(at), table.x.dtype)
+        some, sums = np.flatnonzero(single), np.flatnonzero(~single)
+        projection[some] = table.x[row.take(some), axis.take(at.take(some))]
+        direction = one.direction.take(at.take(sums), axis=0)
+        x = table.x.take(row.take(sums), axis=0)
+        projection[sums] = np.einsum("ij,ij->i", x, direction)
     is_discrete = one.kind == SplitKind.DISCRETE
     threshold = one.threshold.take(at)
     if not (table.codes.shape[1] and is_discrete.any()):
@@ -54,25 +67,6 @@ def left_of(
     listed = one.goes_left[at, np.maximum(code, 0)]
     other = larger_left[at]
     return goes_left(projection, threshold, discrete, code, listed, other, np)
-
-
-def _projections(
-    direction: np.ndarray, x: np.ndarray, at: np.ndarray, row: np.ndarray
-) -> np.ndarray:
-    """Rows along the directions of their splits, which for axes are single numbers."""
-    split, column = np.nonzero(direction)
-    is_axis, axis = np.zeros(len(direction), bool), np.zeros(len(direction), int)
-    is_axis[split], axis[split] = direction[split, column] == 1.0, column
-    is_axis &= np.bincount(split, minlength=len(direction)) == 1
-    single = is_axis.take(at)
-    if single.all():
-        return x[row, axis.take(at)]
-    found = np.empty(len(at), x.dtype)
-    some, sums = np.flatnonzero(single), np.flatnonzero(~single)
-    found[some] = x[row.take(some), axis.take(at.take(some))]
-    directions = direction.take(at.take(sums), axis=0)
-    found[sums] = np.einsum("ij,ij->i", x.take(row.take(sums), axis=0), directions)
-    return found
 
 
 def left_of_tree(

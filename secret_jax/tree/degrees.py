@@ -45,20 +45,10 @@ def split_degrees(tree: Tree) -> np.ndarray:
     Those of several comparisons add up.
     """
     categories = np.array([len(c) for c in tree.schema.categories] or [0])
-    degrees = np.select(
-        [
-            tree.kind == kind
-            for kind in (SplitKind.AXIS, SplitKind.OBLIQUE, SplitKind.DISCRETE)
-        ],
-        [
-            np.ones(len(tree.kind)),
-            np.count_nonzero(tree.direction, axis=1),
-            np.maximum(
-                categories[np.clip(tree.attribute, 0, len(categories) - 1)] - 1, 1
-            ),
-        ],
-    )
-    return np.bincount(tree.node_of, degrees, tree.n_nodes)
+    listed = categories[np.clip(tree.attribute, 0, len(categories) - 1)] - 1
+    terms, none = np.count_nonzero(tree.direction, axis=1), np.zeros(len(tree.kind))
+    of_kinds = [none, none + 1.0, terms, np.maximum(listed, 1)]  # as in `SplitKind`
+    return np.bincount(tree.node_of, np.choose(tree.kind, of_kinds), tree.n_nodes)
 
 
 def split_numbers(tree: Tree) -> np.ndarray:

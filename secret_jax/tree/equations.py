@@ -10,18 +10,21 @@ the other rows of its block, but only as float32 rounds.)
 
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
 
 from secret_jax.data.rows import Table
-from secret_jax.runtime.scratch import Scratch
-from secret_jax.tree.packed import PackedTrees, applied, packed_trees
+from secret_jax.runtime.shapes import Scratch
+from secret_jax.tree.packed import BYTE, PackedTrees, applied, packed_trees
 from secret_jax.tree.reshape import joined
 from secret_jax.tree.structure import Tree
 
 # Of so many rows values are added one by one: to add up equations would take longer.
 _FEW_ROWS = 256
+# Maximum number of splits that are decided together.
+_GROUP_BITS = 128
 # Most numbers of the equations of all combinations of leaves: they stay in a cache.
 _BUNDLED = 1 << 14
 
@@ -32,9 +35,6 @@ class RowBlock:
     def __init__(self, table: Table, scratch: Scratch):
         (x, self.codes), self.scratch = table, scratch
         self.x = np.asarray(x, np.float32)
-
-    def __len__(self) -> int:
-        return len(self.x)
 
     @cached_property
     def design(self) -> np.ndarray:
@@ -61,11 +61,9 @@ class RowBlock:
         columns[:] = self.x.T
         return columns
 
-    @cached_property
-    def ranges(self) -> tuple[np.ndarray, np.ndarray]:
-        """Least and greatest number of every column, shape (n_columns, 1) each."""
-        least = self.columns.min(axis=1, keepdims=True)
-        return least, self.columns.max(axis=1, keepdims=True)
+    def leaves(self, trees: PackedTrees) -> np.ndarray:
+        """Leaf of every row in each tree, shape (n_trees, n_rows)."""
+        return trees.leaves(self.columns, self.codes.T, np, self.scratch.array)
 
 
 class Group(NamedTuple):
@@ -85,39 +83,34 @@ class Group(NamedTuple):
 
         ``clips`` (n_leaves,), bool: whether a value could leave a leaf's range.
         """
-        leaves = self.trees.leaves(rows.columns, rows.codes.T, np, rows.scratch.array)
+        leaves, n_rows = rows.leaves(self.trees), len(rows.x)
         if not clips.all():
-            self._add_equations(rows, leaves, clips, summed)
+            combined = self.combined
+            if clips.any():
+                kept = np.where(clips[:, None], np.float32(0), self.trees.coefficient)
+                combined = _combined(kept, self.first, self.bundles)
+            equation = rows.scratch.array("equation", summed.shape[1:], np.float32)
+            code = rows.scratch.array("code", (n_rows,), np.uint32)
+            index = rows.scratch.array("index", (n_rows,), np.intp)
+            for (first, *others), equations in zip(self.bundles, combined, strict=True):
+                before, code[:] = self.first[first], leaves[first]
+                for tree in others:
+                    start, stop = self.first[tree : tree + 2]
+                    code *= stop - start
+                    code += leaves[tree]
+                    before = before * (stop - start) + start
+                np.subtract(code, before, out=index)
+                for out, own in zip(summed, equations, strict=True):
+                    out += own.take(index, axis=0, out=equation, mode="clip")
         if clips.any():
             clipping = np.searchsorted(self.first, np.flatnonzero(clips), "right") - 1
             leaves = leaves[np.unique(clipping)]  # of the trees of such leaves
             place = np.flatnonzero(clips.take(leaves))
-            leaf, row = leaves.ravel().take(place), place % len(rows)
+            leaf, row = leaves.ravel().take(place), place % n_rows
             design = rows.design.take(row, axis=0)
             for output, out in enumerate(total):
                 value = self.trees.values(leaf, design, output, np)
-                out += np.bincount(row, value, len(rows))
-
-    def _add_equations(
-        self, rows: RowBlock, leaves: np.ndarray, clips: np.ndarray, summed: np.ndarray
-    ) -> None:
-        combined = self.combined
-        if clips.any():
-            kept = np.where(clips[:, None], np.float32(0), self.trees.coefficient)
-            combined = _combined(kept, self.first, self.bundles)
-        equation = rows.scratch.array("equation", summed.shape[1:], np.float32)
-        code = rows.scratch.array("code", leaves.shape[1:], np.uint32)
-        index = rows.scratch.array("index", leaves.shape[1:], np.intp)
-        for (first, *others), equations in zip(self.bundles, combined, strict=True):
-            before, code[:] = self.first[first], leaves[first]
-            for tree in others:
-                start, stop = self.first[tree : tree + 2]
-                code *= stop - start
-                code += leaves[tree]
-                before = before * (stop - start) + start
-            np.subtract(code, before, out=index)
-            for out, own in zip(summed, equations, strict=True):
-                out += own.take(index, axis=0, out=equation, mode="clip")
+                out += np.bincount(row, value, n_rows)
 
 
 class Bounds(NamedTuple):
@@ -132,10 +125,13 @@ class Bounds(NamedTuple):
     least: np.ndarray
     most: np.ndarray
 
-    def may_clip(self, rows: RowBlock) -> np.ndarray:
-        """Whether a value could leave the range of a leaf, shape (n_leaves,), bool."""
-        least = np.maximum(self.least, rows.ranges[0])
-        most = np.minimum(self.most, rows.ranges[1])
+    def may_clip(self, columns: np.ndarray) -> np.ndarray:
+        """Whether a value of rows could leave the range of a leaf, (n_leaves,), bool.
+
+        ``columns`` (n_columns, n_rows).
+        """
+        least = np.maximum(self.least, columns.min(axis=1, keepdims=True))
+        most = np.minimum(self.most, columns.max(axis=1, keepdims=True))
         value, slope = self.coefficient[:, 0], self.coefficient[:, 1:]
         with np.errstate(over="ignore", invalid="ignore"):
             ends = slope * least, slope * most
@@ -155,16 +151,15 @@ class Forest(NamedTuple):
         """Sum the values of the trees, shape (n_outputs, n_rows), float32."""
         first = self.groups[0].trees
         if self.bounds is None:  # a single tree
-            (leaf,) = first.leaves(rows.columns, rows.codes.T, np, rows.scratch.array)
-            outputs = range(len(first.low))
+            (leaf,), outputs = rows.leaves(first), range(len(first.low))
             return np.stack([first.values(leaf, rows.design, i, np) for i in outputs])
         shape = len(first.low), *rows.design.shape
         summed = rows.scratch.array("summed", shape, np.float32)
         total = np.zeros(shape[:2], np.float32)
         summed[:] = 0.0
-        few = len(rows) <= _FEW_ROWS
-        clips = np.ones(sum(group.first[-1] for group in self.groups), bool)
-        clips = clips if few else self.bounds.may_clip(rows)
+        clips = np.ones(self.bounds.low.shape[1], bool)
+        if len(rows.x) > _FEW_ROWS:
+            clips = self.bounds.may_clip(rows.columns)
         for group in self.groups:
             own, clips = np.split(clips, group.first[-1:])
             group.add(rows, own, summed, total)
@@ -173,25 +168,34 @@ class Forest(NamedTuple):
         return total
 
 
-def forest_of(groups: Sequence[Sequence[Tree]], steps: Sequence[np.ndarray]) -> Forest:
-    """Collect the equations of weighted trees of one schema, in groups."""
-    several = [_group_of(*group) for group in zip(groups, steps, strict=True)]
-    trees, bounds = zip(*several, strict=True)
-    if sum(map(len, groups)) == 1:
-        return Forest(list(trees), None)
+def forest_of(trees: Sequence[Tree], steps: np.ndarray) -> Forest:
+    """Collect weighted trees of one schema in groups whose splits are decided together.
+
+    Those of a group have the same number of bytes of decisions about a row.
+    """
+    if len(trees) == 1:
+        return Forest([Group(packed_trees(trees, steps), [], [], [])], None)
+    size = [-(-(tree.n_nodes // 2) // BYTE) * BYTE for tree in trees]
+    groups, bounds = list[Group](), list[Bounds]()
+    order = sorted(range(len(trees)), key=size.__getitem__)
+    for n_bits, alike in groupby(order, size.__getitem__):
+        which, together = list(alike), max(_GROUP_BITS // max(n_bits, 1), 1)
+        for start in range(0, len(which), together):
+            own = which[start : start + together]
+            some = [trees[i] for i in own]
+            packed, n_leaves = (
+                packed_trees(some, steps[own]),
+                [t.n_leaves for t in some],
+            )
+            model, first = packed.coefficient, np.cumsum([0, *n_leaves]).tolist()
+            bundles = _bundled(n_leaves, _BUNDLED // model.shape[2])
+            combined = _combined(model, first, bundles)
+            groups.append(Group(packed, first, bundles, combined))
+            ranges = (ends[packed.node].T for ends in _ranges(joined(some)))
+            ends = packed.low, packed.high, *ranges
+            bounds.append(Bounds(model.transpose(0, 2, 1), *ends))
     joint = (np.concatenate(arrays, axis=-1) for arrays in zip(*bounds, strict=True))
-    return Forest(list(trees), Bounds(*joint))
-
-
-def _group_of(trees: Sequence[Tree], steps: np.ndarray) -> tuple[Group, Bounds]:
-    packed, forest = packed_trees(trees, steps), joined(trees)
-    model = packed.coefficient
-    ranges = (ends[packed.node].T for ends in _ranges(forest))
-    bounds = Bounds(model.transpose(0, 2, 1), packed.low, packed.high, *ranges)
-    n_leaves = [tree.n_leaves for tree in trees]
-    first = np.cumsum([0, *n_leaves]).tolist()
-    bundles = _bundled(n_leaves, _BUNDLED // model.shape[2])
-    return Group(packed, first, bundles, _combined(model, first, bundles)), bounds
+    return Forest(groups, Bounds(*joint))
 
 
 def _bundled(n_leaves: list[int], most: int) -> list[range]:
@@ -223,17 +227,15 @@ def _ranges(forest: Tree) -> tuple[np.ndarray, np.ndarray]:
     """Least and greatest number of every column in every node, (n_nodes, n_columns)."""
     least = np.full((forest.n_nodes, forest.direction.shape[1]), -np.inf, np.float32)
     most = -least
-    inner = ~forest.is_leaf
     direction = forest.direction[: forest.n_nodes]
-    one = inner & ((direction != 0).sum(axis=1) == 1) & (direction == 1).any(axis=1)
+    one = ((direction != 0).sum(axis=1) == 1) & (direction == 1).any(axis=1)
     one[forest.further] = False  # rows on the right may lie on both sides
-    column = direction.argmax(axis=1) if one.any() else inner
-    for node in np.flatnonzero(inner).tolist():
+    for node in np.flatnonzero(~forest.is_leaf).tolist():
         left, right = forest.left[node], forest.right[node]
         least[left] = least[right] = least[node]
         most[left] = most[right] = most[node]
         if one[node]:
-            at, threshold = column[node], forest.threshold[node]
+            at, threshold = direction[node].argmax(), forest.threshold[node]
             most[left, at] = min(most[left, at], threshold)
             least[right, at] = max(least[right, at], threshold)
     return least, most

@@ -13,6 +13,7 @@ import secrets
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -20,29 +21,26 @@ import numpy as np
 
 from secret_jax.data.schema import Role, TableSchema
 from secret_jax.losses.interface import Loss
+from secret_jax.runtime.optional import VERSION
 from secret_jax.runtime.values import Value, value_class
-from secret_jax.runtime.version import VERSION
 from secret_jax.runtime.warning import warn
-from secret_jax.tree.sound import flaw_of
-from secret_jax.tree.structure import LongerTree, Tree
+from secret_jax.tree.structure import AXES, WHOLE, LongerTree, SplitKind, Tree
 
 FORMAT = "secret_jax model"
 # Raised when older files can no longer be read; those before the first release are not.
 FORMAT_VERSION = 7
+# An archive can hold a thousand times its own size of zeros. So much is unpacked at
+# most, in bytes or as a multiple of the file's size: trees with thousands of categories
+# reach a hundred times, headers with many numbers, of which it is an eighth, twelve.
+_MOST_BYTES, _MOST_TIMES, _MOST_OF_HEADER = 1 << 26, 256, 1 << 24
 
 _Kind = TypeVar("_Kind", bound=type)
 _Path = str | os.PathLike[str]
 _Arrays = dict[str, np.ndarray]
+_OURS = "secret_jax."
+_PLAIN = str | int | float | bool | None
 # Classes that a file may hold beside the package's option values; see `recorded`.
-_RECORDS: dict[str, Any] = {
-    kind.__name__: kind for kind in (Tree, TableSchema, LongerTree)
-}
-_HEADER = "header.npy"
-# An archive can hold a thousand times its own size of zeros. So much is unpacked at
-# most, in bytes or as a multiple of the file's size: trees with thousands of categories
-# reach a hundred times, headers with many numbers, of which it is an eighth, twelve.
-_MOST_BYTES, _MOST_TIMES = 1 << 26, 256
-_MOST_OF_HEADER = 1 << 24
+_RECORDS: dict[str, Any] = {k.__name__: k for k in (Tree, TableSchema, LongerTree)}
 
 
 class ModelFileError(ValueError):
@@ -52,25 +50,10 @@ class ModelFileError(ValueError):
 def save_model(model: Any, path: _Path) -> None:
     """Write a fitted estimator: parameters and fitted attributes.
 
-    Parameters
-    ----------
-    path : path-like
-        An existing file is replaced. No suffix is added.
-
-    Raises
-    ------
-    sklearn.exceptions.NotFittedError
-        If there is no tree yet.
-    ModelFileError
-        If a category or a fitted attribute is not text, numbers or booleans.
-    OSError
-        If the file cannot be written.
-
-    Warns
-    -----
-    UserWarning
-        If a parameter cannot be written (a random generator as ``random_state``, for
-        example); the loaded model has the default in its place.
+    A parameter that cannot be written (a random generator, for example) is a warning,
+    and the loaded model has the default in its place. NotFittedError if there is no
+    tree yet; ModelFileError if a category or a fitted attribute is not text, numbers or
+    booleans; OSError if the file cannot be written, and stays as it was.
     """
     from sklearn.utils.validation import check_is_fitted
 
@@ -80,26 +63,11 @@ def save_model(model: Any, path: _Path) -> None:
 
 
 def load_model(path: _Path, model_class: type) -> Any:
-    """Read an estimator that `save_model` wrote.
+    """Read an estimator that `save_model` wrote; it predicts what that one did.
 
-    Parameters
-    ----------
-    model_class : type
-        The estimator's class; it is called with the parameters that were saved.
-
-    Returns
-    -------
-    model_class
-        Fitted; its predictions are those of the model that was saved.
-
-    Raises
-    ------
-    ModelFileError
-        If the file is no model file, has another format version, was truncated or
-        altered, holds another kind of model, or a parameter that this version of the
-        package does not know; the message says which.
-    OSError
-        If the file cannot be opened.
+    ModelFileError says if the file is no model file, has another format version, was
+    truncated or altered, holds another kind of model, or a parameter that this version
+    of the package does not know; OSError, that it cannot be opened.
     """
     (content, arrays), name = _read(path), repr(os.fspath(path))
     held = content["estimator"]
@@ -109,7 +77,7 @@ def load_model(path: _Path, model_class: type) -> Any:
             f"{held}.load."
         )
     try:
-        model = _estimator_of(model_class, from_json(content, arrays))
+        model = _estimator_of(model_class, _from_json(content, arrays))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ModelFileError(
             f"{name} fits no {model_class.__name__} of version {VERSION}: {error}. "
@@ -151,24 +119,25 @@ def to_json(value: Any, arrays: _Arrays, path: str) -> Any:
         return {k: to_json(item, arrays, f"{path}.{k}") for k, item in items.items()}
 
     value = value.item() if isinstance(value, np.generic) else value
-    kind, own = type(value).__name__, None
-    if type(value) is _RECORDS.get(kind):
-        if hasattr(value, "get_params"):
-            own = _estimator_to_json(value, arrays, f"{path}.")
-        else:
-            names = getattr(value, "__dataclass_fields__", ()) or value._fields
-            own = of({name: getattr(value, name) for name in names})
-    elif isinstance(value, Value) and type(value).__module__.startswith("secret_jax."):
-        own = of(value.get_params())
-    if own is not None:
+    kind = type(value).__name__
+    is_record = type(value) is _RECORDS.get(kind)
+    is_option = isinstance(value, Value) and type(value).__module__.startswith(_OURS)
+    if is_record and hasattr(value, "get_params"):
+        own = _estimator_to_json(value, arrays, f"{path}.")
         return {"value": kind, "fields": own}
-    if value is None or isinstance(value, str | int | float | bool):
+    if is_record or is_option:
+        if isinstance(value, TableSchema):
+            _check_categories(value)
+        names = getattr(value, "_fields", None) or [one.name for one in fields(value)]
+        own = of({name: getattr(value, name) for name in names})
+        return {"value": kind, "fields": own}
+    if isinstance(value, _PLAIN):
         return value
-    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+    if isinstance(value, np.ndarray):
+        if value.dtype.hasobject:
+            return {"dtype": "|O", **of({"items": value.tolist()})}
         arrays[path] = value
         return {"array": path}
-    if isinstance(value, np.ndarray):
-        return {"dtype": "|O", **of({"items": value.tolist()})}
     if isinstance(value, list | tuple):
         return [*of(dict(enumerate(value))).values()]
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
@@ -183,24 +152,35 @@ def to_json(value: Any, arrays: _Arrays, path: str) -> Any:
     raise TypeError(f"{value!r} at {path} is a {kind}, not text, a number or a boolean")
 
 
-def from_json(value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
+def _check_categories(schema: TableSchema) -> None:
+    for column, categories in zip(schema.discrete, schema.categories, strict=True):
+        for one in categories:
+            if not isinstance(one, _PLAIN | np.generic):
+                raise TypeError(
+                    f"column {schema.names[column]!r} has the category {one!r}, which "
+                    "is not text, a number or a boolean"
+                )
+
+
+def _from_json(value: Any, arrays: _Arrays) -> Any:
     """Restore a value from `to_json`."""
     if isinstance(value, list):
-        return [from_json(item, arrays) for item in value]
+        return [_from_json(item, arrays) for item in value]
     if not isinstance(value, dict):
         return value
-    if set(value) == {"array"}:
+    if value.keys() == {"array"}:
         return arrays[value["array"]]
-    if set(value) == {"dtype", "items"}:
+    if value.keys() == {"dtype", "items"}:
         return np.array(value["items"], object)
-    if set(value) == {"keys", "values"}:
-        values = from_json(value["values"], arrays)
-        return dict(zip(value["keys"], values, strict=True))
-    if set(value) != {"value", "fields"}:
-        return {key: from_json(item, arrays) for key, item in value.items()}
+    if value.keys() == {"keys", "values"}:
+        return dict(
+            zip(value["keys"], _from_json(value["values"], arrays), strict=True)
+        )
+    if value.keys() != {"value", "fields"}:
+        return {key: _from_json(item, arrays) for key, item in value.items()}
     kind = value["value"]
     record = _RECORDS[kind] if kind in _RECORDS else value_class(kind)
-    own = {name: from_json(item, arrays) for name, item in value["fields"].items()}
+    own = {name: _from_json(item, arrays) for name, item in value["fields"].items()}
     if kind in _RECORDS and hasattr(record, "get_params"):
         return _estimator_of(record, own)
     own = {name: _tuples(item) for name, item in own.items()}
@@ -213,33 +193,33 @@ def _tuples(value: Any) -> Any:
     return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
+def _is_fitted(name: str) -> bool:
+    return name.endswith("_") and not name.startswith("_")
+
+
 def _estimator_to_json(model: Any, arrays: _Arrays, path: str) -> dict[str, Any]:
     """Class, parameters and fitted attributes of an estimator."""
     # It may be of a subclass that no other program has.
-    own = (
-        kind for kind in type(model).__mro__ if kind.__module__[:11] == "secret_jax."
-    )
-    fitted = {name: value for name, value in vars(model).items() if _is_fitted(name)}
-    parts = {"parameters": model.get_params(deep=False), "fitted": fitted}
-    content: dict[str, Any] = {"estimator": next(own, type(model)).__name__}
-    for part, values in parts.items():
-        content[part] = {}
-        for name, value in values.items():
-            value, its = value.saved() if hasattr(value, "saved") else value, {}
-            try:
-                content[part][name] = to_json(value, its, f"{path}{part}.{name}")
-                arrays |= its
-            except TypeError as error:
-                if part == "fitted":
-                    raise ModelFileError(
-                        f"The fitted attribute {name} cannot be kept in a model file: "
-                        f"{error}. Turn categories into text before fitting."
-                    ) from None
-                warn(
-                    f"The parameter {name}={value!r} cannot be kept in a model file; "
-                    "the loaded model will have the default. Predictions do not depend "
-                    "on it."
-                )
+    kinds = [one for one in type(model).__mro__ if one.__module__.startswith(_OURS)]
+    name = (kinds or [type(model)])[0].__name__
+    content: dict[str, Any] = {"estimator": name, "parameters": {}, "fitted": {}}
+    given = [("parameters", *item) for item in model.get_params(deep=False).items()]
+    given += [("fitted", *item) for item in vars(model).items() if _is_fitted(item[0])]
+    for part, name, value in given:
+        value, its = value.saved() if hasattr(value, "saved") else value, {}
+        try:
+            content[part][name] = to_json(value, its, f"{path}{part}.{name}")
+            arrays |= its
+        except TypeError as error:
+            if part == "fitted":
+                raise ModelFileError(
+                    f"The fitted attribute {name} cannot be kept in a model file: "
+                    f"{error}. Turn categories into text before fitting."
+                ) from None
+            warn(
+                f"The parameter {name}={value!r} cannot be kept in a model file; the "
+                "loaded model will have the default. Predictions do not depend on it."
+            )
     return content
 
 
@@ -252,18 +232,10 @@ def _estimator_of(model_class: type, content: dict[str, Any]) -> Any:
     return model
 
 
-def _is_fitted(name: str) -> bool:
-    return name.endswith("_") and not name.startswith("_")
-
-
 def write(content: dict[str, Any], arrays: _Arrays, path: _Path) -> None:
     """Write an estimator's JSON and its arrays to a file, atomically."""
-    header = {
-        "format": FORMAT,
-        "format_version": FORMAT_VERSION,
-        "package_version": VERSION,
-        "content": content,
-    }
+    header = {"format": FORMAT, "format_version": FORMAT_VERSION}
+    header |= {"package_version": VERSION, "content": content}
     header["checksum"] = _checksum_of(header, arrays)
     with replacing(path) as file:
         # The header goes in as text: np.load(path)["header"] reads well.
@@ -274,12 +246,37 @@ def write(content: dict[str, Any], arrays: _Arrays, path: _Path) -> None:
 def _read(path: _Path) -> tuple[dict[str, Any], _Arrays]:
     """Read and check an estimator's JSON and its arrays."""
     name, packed = repr(os.fspath(path)), Path(path).read_bytes()
-    foreign = f"{name} is not a secret_jax model file: "
+    foreign, n_bytes = f"{name} is not a secret_jax model file: ", len(packed)
     if not packed.startswith(b"PK\x03\x04"):  # as every archive that is not empty
         what = "does not begin like one" if packed else "is empty"
         raise ModelFileError(f"{foreign}it {what}.")
     try:
-        return _unpacked(packed, name, foreign)
+        archive = zipfile.ZipFile(io.BytesIO(packed))
+        members = {one.filename.removesuffix(".npy"): one for one in archive.infolist()}
+        size = sum(member.file_size for member in members.values())
+        if size > max(_MOST_BYTES, _MOST_TIMES * n_bytes):
+            raise ModelFileError(
+                f"{name} is no model file that can be read: its {n_bytes} bytes would "
+                f"take {size} in memory."
+            )
+        if "header" not in members:
+            what = "it is an archive without the member header."
+            raise ModelFileError(f"{foreign}{what}")
+        most = max(_MOST_OF_HEADER, _MOST_TIMES * n_bytes // 8)
+        header = json.loads(_array(archive, members.pop("header"), most).item())
+        kind, version = header["format"], header["format_version"]
+        if kind != FORMAT:
+            raise ModelFileError(f"{foreign}its format is {kind!r}.")
+        if version != FORMAT_VERSION:
+            raise ModelFileError(
+                f"{name} has format version {version!r}, and secret_jax {VERSION} "
+                f"reads version {FORMAT_VERSION}. Use the version of the package that "
+                f"wrote it: {header.get('package_version')}."
+            )
+        arrays = {member: _array(archive, members[member], size) for member in members}
+        if header.pop("checksum") != _checksum_of(header, arrays):
+            raise ValueError
+        return header["content"], arrays
     except ModelFileError:
         raise
     except Exception:  # zipfile, zlib, NumPy, JSON: damage shows in many ways
@@ -289,42 +286,10 @@ def _read(path: _Path) -> tuple[dict[str, Any], _Arrays]:
         ) from None
 
 
-def _unpacked(packed: bytes, name: str, foreign: str) -> tuple[dict[str, Any], _Arrays]:
-    """Unpack an archive; errors that say more than damage are `ModelFileError`."""
-    archive, n_bytes = zipfile.ZipFile(io.BytesIO(packed)), len(packed)
-    members = {member.filename: member for member in archive.infolist()}
-    size = sum(member.file_size for member in members.values())
-    if size > max(_MOST_BYTES, _MOST_TIMES * n_bytes):
-        raise ModelFileError(
-            f"{name} is no model file that can be read: its {n_bytes} bytes would take "
-            f"{size} in memory."
-        )
-    if _HEADER not in members:
-        raise ModelFileError(f"{foreign}it is an archive without the member {_HEADER}.")
-    if members[_HEADER].file_size > max(_MOST_OF_HEADER, _MOST_TIMES * n_bytes // 8):
-        raise ValueError
-    header = json.loads(_array(archive, members.pop(_HEADER)).item())
-    kind, version = header["format"], header["format_version"]
-    if kind != FORMAT:
-        raise ModelFileError(f"{foreign}its format is {kind!r}.")
-    if version != FORMAT_VERSION:
-        raise ModelFileError(
-            f"{name} has format version {version!r}, and secret_jax {VERSION} reads "
-            f"version {FORMAT_VERSION}. Use the version of the package that wrote it: "
-            f"{header.get('package_version')}."
-        )
-    arrays = {
-        member.removesuffix(".npy"): _array(archive, members[member])
-        for member in members
-    }
-    if header.pop("checksum") != _checksum_of(header, arrays):
-        raise ValueError
-    return header["content"], arrays
-
-
-def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
-    # Others are not unpacked a bounded part at a time.
-    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, most: int) -> np.ndarray:
+    # Other compression is not unpacked a bounded part at a time.
+    bounded = member.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+    if not bounded or member.file_size > most:
         raise ValueError
     # Read whole, which checks the archive's own checksum, before any of it is believed;
     # and no further than the archive says.
@@ -346,10 +311,7 @@ def _checksum_of(header: Mapping[str, Any], arrays: _Arrays) -> str:
 def replacing(path: _Path) -> Iterator[IO[bytes]]:
     """Open a binary file that replaces ``path`` only once it is complete.
 
-    Raises
-    ------
-    OSError
-        If the folder cannot be written to, or ``path`` is something other than a file.
+    OSError if the folder cannot be written to, or ``path`` is no file.
     """
     target = Path(path).resolve()  # a link stays a link, its file is replaced
     if target.exists() and not target.is_file():
@@ -365,3 +327,74 @@ def replacing(path: _Path) -> Iterator[IO[bytes]]:
         os.replace(temporary, target)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def flaw_of(tree: Tree) -> str:
+    """Say why a tree cannot be traversed; empty if it is sound.
+
+    In a sound tree every index is valid, and every path from the root ends in a leaf.
+    """
+    try:
+        schema, n, further = tree.schema, len(tree.left), len(tree.further)
+        if not _is_sound(schema):
+            return "its schema is of columns, categories or outputs that are not there"
+        n_categories = max([tree.goes_left.shape[1], *map(len, schema.categories)])
+        sizes = {"nodes": n, "further": further, "comparisons": n + further}
+        sizes |= {"columns": schema.n_columns, "categories": n_categories}
+        sizes |= {"regressors": schema.n_regressors, "outputs": schema.n_outputs}
+        sizes["coefficients"] = 1 + schema.n_regressors
+        for name, axes in AXES.items():
+            array, shape = getattr(tree, name), tuple(sizes[axis] for axis in axes)
+            if array.shape != shape or (name in WHOLE and array.dtype != "i4"):
+                return f"{name} is not of the shape {shape} and a type that it can have"
+        if tree.full_error is not None and len(tree.full_error) != schema.n_outputs:
+            return "an output has no error of full equations"
+        inner = np.flatnonzero(tree.left >= 0)
+        child, above = np.append(tree.left[inner], tree.right[inner]), np.tile(inner, 2)
+        # Each node but the root is the child of one node that comes before it.
+        if not (
+            np.array_equal(np.sort(child), np.arange(1, n))
+            and (child > above).all()
+            and (tree.right[tree.left < 0] < 0).all()
+            and np.array_equal(tree.parent[child], above)
+            and np.array_equal(tree.depth[child], tree.depth[above] + 1)
+            and (tree.parent[0], tree.depth[0]) == (-1, 0)
+        ):
+            return "its nodes make no tree"
+        if not _within(tree.further, n) or not _within(tree.kind, len(SplitKind)):
+            return "a comparison is of no node or kind"
+        if not np.array_equal(tree.kind > 0, tree.left[tree.node_of] >= 0):
+            return "a node has a kind of split that it cannot have"
+        limits = {SplitKind.AXIS: schema.n_columns}
+        limits |= {SplitKind.DISCRETE: len(schema.discrete)}
+        if all(_within(tree.attribute[tree.kind == k], m) for k, m in limits.items()):
+            return ""
+        return "a split asks for an attribute that is not there"
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+        return "its schema or an array is of another kind"
+
+
+def _is_sound(schema: TableSchema) -> bool:
+    """Whether a schema names nothing that is not there."""
+    discrete, n_columns = schema.discrete, schema.n_columns
+    gaps = schema.missing_modelled + schema.missing_split
+    named = (*schema.continuous, *discrete, *gaps, *schema.whole)
+    return (
+        _within(named, len(schema.names))
+        and len(schema.roles) == len(schema.names)
+        and {*gaps, *(one for one, *_ in schema.tails)} <= {*schema.continuous}
+        and all(low < high for _, low, high in schema.tails)
+        and len(schema.categories) == len(discrete)
+        and _within([attribute for attribute, _ in schema.indicators], len(discrete))
+        and all(_within([i], len(schema.categories[a])) for a, i in schema.indicators)
+        and schema.n_indicators <= schema.n_regressors <= n_columns
+        and schema.center.shape == schema.scale.shape == (n_columns,)
+        and len(schema.target_centers) == len(schema.target_scales) == schema.n_outputs
+    )
+
+
+def _within(positions: object, most: int) -> bool:
+    """Whether all positions are integers of at least 0 and below ``most``."""
+    array = np.asarray(positions)
+    whole = array.size == 0 or array.dtype.kind in "iu"
+    return bool(whole and ((array >= 0) & (array < most)).all())

@@ -2,14 +2,15 @@
 
 Where a tree has few splits, all its decisions about a row are one number, and a table
 says which leaf it leads to. A larger tree is cut into pieces of at most eight splits,
-each with a table of 256 numbers: of leaves, and of pieces that the row goes on to.
+each with a table of 256 numbers: of leaves, and of pieces that the row goes on to; one
+of thousands of leaves into pieces of four, so that its tables stay small.
 (QuickScorer, Lucchese et al. 2015, decides all splits likewise, and finds its leaves by
 masks.) Of both the states of a row are made, and its value is the state's equation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -23,25 +24,19 @@ from secret_jax.tree.reshape import joined
 from secret_jax.tree.structure import SplitKind, Tree
 
 BYTE = 8
-_WORTH = np.uint8(128) >> np.arange(BYTE, dtype=np.uint8)[:, None, None]
+# Splits of a piece in programs for trees of more than so many leaves. (NumPy is slower
+# with so small ones, and has them for trees of four times as many splits.)
+_HALF, _MANY = 4, 1 << 10
 # Rows of a product of matrices: it stays in a cache.
 _PRODUCT = 1 << 12
 # Minimum number of leaves after padding: one program for all smaller trees.
 _FEWEST = 16
 
-
 NewArray = Callable[[str, tuple[int, ...], Any], np.ndarray]
 
 
-def _new_array(name: str, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-    return np.empty(shape, dtype)
-
-
 class Comparisons(NamedTuple):
-    """Comparisons of some trees: of single columns, sums of columns, and lists.
-
-    There is one more than the trees have, which never holds: a threshold of NaN.
-    """
+    """Comparisons of some trees: of single columns, sums of columns, and lists."""
 
     # Columns with the thresholds of the comparisons of them, (n, 1).
     single: tuple[tuple[int, AnyArray], ...]
@@ -50,7 +45,7 @@ class Comparisons(NamedTuple):
     attribute: AnyArray  # (n_lists,), int32
     # (n_lists, 1 + n_categories), bool: whether unseen categories go left, then others.
     goes_left: AnyArray
-    # (most, n_comparisons), int: places of comparisons that must hold as well.
+    # (most, n_comparisons), int: how far away one stands that must hold as well.
     also: AnyArray
 
     def left(self, x: AnyArray, codes: AnyArray) -> Any:
@@ -62,15 +57,18 @@ class Comparisons(NamedTuple):
             listed = self.goes_left.ravel()[codes[self.attribute] + first]
             left = namespace(left).concatenate([left, listed])
         for more in self.also:
-            left = left & left[more]
+            left = left & left[np.arange(len(left)) + more]
         return left
 
     def left_of_many(
         self, x: np.ndarray, codes: np.ndarray, array: NewArray
     ) -> np.ndarray:
-        """The same for NumPy in the memory that ``array`` gives, column by column."""
+        """The same for NumPy in the memory that ``array`` gives, column by column.
+
+        There is one more, which never holds.
+        """
         n_rows, stop = x.shape[1], 0
-        left = array("left", (self.also.shape[1], n_rows), bool)
+        left = array("left", (1 + self.also.shape[1], n_rows), bool)
         for column, threshold in self.single:
             start, stop = stop, stop + len(threshold)
             np.less_equal(x[column], threshold, out=left[start:stop])
@@ -83,8 +81,9 @@ class Comparisons(NamedTuple):
             np.less_equal(along, self.threshold, out=here)
         for attribute, goes_left in zip(self.attribute, self.goes_left, strict=True):
             left[stop], stop = goes_left.take(codes[attribute] + 1), stop + 1
+        left[-1] = False
         for more in self.also:
-            left &= left[more]
+            left[:-1] &= left[np.arange(len(more)) + more]
         return left
 
 
@@ -95,7 +94,7 @@ def comparisons_of(
 
     ``by_column``: whether those of single columns stand apart; ``n``: number of sums
     and of lists after padding. Returns also the place of each node's own one,
-    (n_nodes,), int, of leaves that of the one that never holds.
+    (n_nodes,), int; that of leaves is past all of them.
     """
     every = np.flatnonzero(tree.kind != SplitKind.LEAF)
     listed = every[tree.kind[every] == SplitKind.DISCRETE]
@@ -104,47 +103,36 @@ def comparisons_of(
     column = tree.direction[every[alone]].argmax(axis=1) if alone.any() else every[:0]
     single = every[alone][np.argsort(column, kind="stable")]
     sums = np.setdiff1d(every, np.r_[single, listed])
-    groups = [
-        (one, tree.threshold[single[np.sort(column) == one]])
-        for one in np.unique(column).tolist()
-    ]
-    n_sums, n_lists = len(sums), len(listed)
-    if groups:
-        last, thresholds = groups[-1]
-        groups[-1] = last, np.append(thresholds, np.float32(np.nan))
-        never = len(single)
-    else:
-        n_sums, never = n or n_sums + 1, n_sums
-        n_lists = n if n and tree.schema.discrete else n_lists
-    place = np.full(len(tree.kind), never)
-    place[single] = np.arange(len(single))
-    place[sums] = len(single) + bool(groups) + np.arange(len(sums))
-    place[listed] = len(single) + bool(groups) + n_sums + np.arange(len(listed))
     goes_left = np.c_[tree.larger_left[tree.node_of[listed]], tree.goes_left[listed]]
+    n_sums, n_lists = len(sums), len(listed)
     if n:
+        n_sums, n_lists = n, n if tree.schema.discrete else 0
         width = 1 + next_power_of_two(goes_left.shape[1] - 1)
         goes_left = np.pad(goes_left, [(0, 0), (0, width - goes_left.shape[1])])
+    never = len(single) + n_sums + n_lists
+    place = np.full(len(tree.kind), never)
+    place[single] = np.arange(len(single))
+    place[sums] = len(single) + np.arange(len(sums))
+    place[listed] = len(single) + n_sums + np.arange(len(listed))
+    also, node, further = [], tree.further, place[tree.n_nodes :]
+    while len(node):  # one of each node at a time
+        some, which = np.unique(node, return_index=True)
+        also.append(np.zeros(never, int))
+        also[-1][place[some]] = further[which] - place[some]
+        node, further = (np.delete(each, which) for each in (node, further))
+    groups = [
+        (one, tree.threshold[single[np.sort(column) == one], None])
+        for one in np.unique(column).tolist()
+    ]
     found = Comparisons(
-        single=tuple((one, thresholds[:, None]) for one, thresholds in groups),
+        single=tuple(groups),
         direction=padded(tree.direction[sums], n_sums),
-        threshold=padded(tree.threshold[sums, None], n_sums, np.nan),
+        threshold=padded(tree.threshold[sums, None], n_sums),
         attribute=padded(tree.attribute[listed], n_lists),
         goes_left=padded(goes_left, n_lists),
-        also=_also(tree, place, len(single) + bool(groups) + n_sums + n_lists),
+        also=np.array(also, int).reshape(len(also), never),
     )
     return found, place[: tree.n_nodes]
-
-
-def _also(tree: Tree, place: np.ndarray, n: int) -> np.ndarray:
-    """Places of further comparisons, one of each node at a time."""
-    node, further, found = tree.further, place[tree.n_nodes :], []
-    while len(node):
-        some, which = np.unique(node, return_index=True)
-        own = np.arange(n)
-        own[place[some]] = further[which]
-        found.append(own)
-        node, further = (np.delete(each, which) for each in (node, further))
-    return np.array(found, int).reshape(len(found), n)
 
 
 class PackedTrees(NamedTuple):
@@ -154,9 +142,9 @@ class PackedTrees(NamedTuple):
     """
 
     comparisons: Comparisons
-    # (8, n_bytes), int: places of the bits, the lesser byte of a number first.
+    # (n_bits, n_bytes), int: places of the bits, the lesser byte of a number first.
     order: AnyArray
-    root: AnyArray  # (n_trees,), int: of each tree's first table, counted from the end
+    root: AnyArray  # (n_trees,), int: each tree's first row of `following`, or its leaf
     place: AnyArray  # (n_states,), int: which of the numbers of a row a state reads
     # (n_states, n_numbers), int: state that follows a state and the number that it
     # reads; of leaves only where rows may have to wait there.
@@ -171,44 +159,49 @@ class PackedTrees(NamedTuple):
     high: AnyArray
 
     def leaves(
-        self, x: AnyArray, codes: AnyArray, xp: Any, array: NewArray = _new_array
+        self,
+        x: AnyArray,
+        codes: AnyArray,
+        xp: Any,
+        array: NewArray = lambda _, shape, dtype: np.empty(shape, dtype),
     ) -> Any:
         """Leaves of rows, by their numbers, shape (n_trees, n_rows), int.
 
         ``x`` (n_columns, n_rows), float32; ``codes`` (n_discrete, n_rows), int32;
         ``array``: where NumPy takes memory, `Scratch.array` of many blocks.
         """
+        n_rows, n_bits = x.shape[1], len(self.order)
         if not len(self.steps):  # trees of a single leaf
             alone = self.root.astype(self.following.dtype)[:, None]
-            return xp.broadcast_to(alone, (len(alone), x.shape[1]))
+            return xp.broadcast_to(alone, (len(alone), n_rows))
         if xp is np:
             with np.errstate(over="ignore", invalid="ignore"):
                 left = self.comparisons.left_of_many(x, codes, array).view(np.uint8)
-            out = array("bits", (*self.order.shape, x.shape[1]), np.uint8)
+            out = array("bits", (*self.order.shape, n_rows), np.uint8)
         else:
             left, out = self.comparisons.left(x, codes).astype(np.uint8), None
         bits = left.take(self.order, axis=0, out=out, mode="clip")
-        bits *= _WORTH
+        bits *= np.uint8(1) << np.arange(n_bits, dtype=np.uint8)[::-1, None, None]
         numbers = xp.bitwise_or.reduce(bits, axis=0)
         if self.following.shape[1] > 1 << BYTE:
             more = numbers[1::2].astype(np.uint16)
             numbers = numbers[::2] | (more << np.uint16(BYTE))
+        first = len(self.place) - len(self.following)
         if xp is np:
-            state = array("state", (len(self.root), x.shape[1]), self.following.dtype)
-            index = array("index", x.shape[1:], np.intp)
+            state = array("state", (len(self.root), n_rows), self.following.dtype)
+            index = array("index", (n_rows,), np.intp)
             for root, out in zip(self.root, state, strict=True):
-                index[:] = numbers[self.place[root]]
+                index[:] = numbers[self.place[first + root]]
                 self.following[root].take(index, out=out, mode="clip")
         else:
-            state = self.following[self.root[:, None], numbers[self.place[self.root]]]
-        if len(self.steps) == 1:
-            return state
-        row, places = xp.arange(x.shape[1]), self.place * x.shape[1]
+            number = numbers[self.place[first + self.root]]
+            state = self.following[self.root[:, None], number]
+        row, places = xp.arange(n_rows), self.place * n_rows
         numbers, following = numbers.ravel(), self.following.ravel()
         for _ in range(len(self.steps) - 1):
             place = places.take(state, mode="clip") + row
             number = numbers.take(place, mode="clip").astype(int)
-            index = (state.astype(int) << BYTE) | number
+            index = (state.astype(int) << n_bits) | number
             state = following.take(index, mode="clip")
         return state
 
@@ -243,17 +236,18 @@ def packed_trees(
     left, right = tree.left.tolist(), tree.right.tolist()
     roots = (np.cumsum(sizes) - sizes).tolist()
     n_splits = max(sizes) // 2
-    n_bits = 2 * BYTE if BYTE < n_splits <= 2 * BYTE and not n else BYTE
+    n_bits = _HALF if max(n, n_splits // 4) > _MANY else BYTE
+    n_bits = 2 * BYTE if BYTE < n_splits <= 2 * BYTE and not n else n_bits
     pieces, n_steps = _pieces(left, right, roots, n_bits)
     n_steps = max(2, next_power_of_two(n_steps)) if n else n_steps
-    place, start = _fitted([len(piece) for piece in pieces], n_bits)
+    place, start = _fitted([len(chosen) for chosen in pieces.values()], n_bits)
     leaf = np.flatnonzero(tree.is_leaf)
     n_leaves, n_pieces = n or len(leaf), n or len(pieces)
     n_states = n_leaves + n_pieces
     least = np.min_scalar_type(n_states)
     state = np.zeros(tree.n_nodes, np.promote_types(least, np.uint16) if n else least)
     state[leaf] = np.arange(len(leaf))
-    state[[piece[0] for piece in pieces]] = n_leaves + np.arange(len(pieces))
+    state[[*pieces]] = n_leaves + np.arange(len(pieces))
     # A row that has reached its leaf stays there.
     first = 0 if n_steps > 1 or tree.is_leaf[roots].any() else n_leaves
     following = np.arange(first, n_states, dtype=state.dtype)[:, None]
@@ -261,53 +255,43 @@ def packed_trees(
     most = n_splits if n_bits > BYTE and alone else n_bits
     following = np.repeat(following, 1 << most, axis=1)
     compared, at = comparisons_of(tree, not n, n)
-    n_numbers = n // 4 + 1 if n else max(place, default=-1) + 1
-    order = np.full(n_numbers * n_bits, at[leaf[0]])
-    for piece, nodes in enumerate(pieces):
-        table = _table(left, right, nodes[0], set(nodes), state)
+    n_numbers = 2 * n // n_bits + 1 if n else max(place, default=-1) + 1
+    order = np.full(n_numbers * n_bits, at[leaf[0]])  # bits that say nothing
+    for piece, (root, chosen) in enumerate(pieces.items()):
+        nodes, table = _table(left, right, root, chosen, state)
         table = np.repeat(table, 1 << (n_bits - start[piece] - len(nodes)))
         table = np.tile(table, following.shape[1] // len(table))
         following[n_leaves + piece - first] = table
         bit = place[piece] * n_bits + start[piece] + np.arange(len(nodes))
         # The first byte of a number is the lesser one.
         order[bit ^ BYTE if n_bits > BYTE else bit] = at[nodes]
-    root = state[roots].astype(np.int32)
-    weight = np.repeat(np.broadcast_to(weights, len(trees)), sizes)
-    coefficient, low, high = _equations(tree, weight, n_leaves)
+    weight = np.repeat(np.broadcast_to(weights, len(trees)), sizes)[leaf, None]
+    ends = np.stack([weight * end[leaf] for end in tree.clip_range()])
+    low, high = (
+        padded(end.astype(np.float32), n_leaves).T
+        for end in (ends.min(axis=0), ends.max(axis=0))
+    )
+    model = (weight[..., None] * tree.coefficient[leaf]).transpose(1, 0, 2)
+    more = 1 + tree.direction.shape[1] - model.shape[2]  # only split on
+    model = np.pad(model, [(0, 0), (0, n_leaves - len(leaf)), (0, more)])
     return PackedTrees(
         comparisons=compared,
-        order=order.reshape(-1, BYTE).T,
-        root=root - n_states if n_steps else root,
+        order=order.reshape(-1, min(n_bits, BYTE)).T,
+        root=state[roots].astype(np.int32) - (first if n_steps else 0),
         place=np.r_[np.zeros(n_leaves, int), padded(np.array(place, int), n_pieces)],
         following=following,
         steps=np.arange(n_steps),
         node=padded(leaf.astype(np.int32), n_leaves),
-        coefficient=coefficient,
+        coefficient=model.astype(np.float32),
         low=low,
         high=high,
     )
 
 
-def _equations(
-    tree: Tree, weight: np.ndarray, n_leaves: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Weighted equations and ranges of the leaves, as in `PackedTrees`."""
-    leaf, weight = tree.is_leaf, weight[tree.is_leaf, None]
-    edges = np.stack([weight * edge[leaf] for edge in tree.clip_range()])
-    model = (weight[..., None] * tree.coefficient[leaf]).transpose(1, 0, 2)
-    more = 1 + tree.direction.shape[1] - model.shape[2]  # only split on
-    model = np.pad(model, [(0, 0), (0, n_leaves - model.shape[1]), (0, more)])
-    low, high = (
-        padded(edge.astype(np.float32), n_leaves).T
-        for edge in (edges.min(axis=0), edges.max(axis=0))
-    )
-    return model.astype(np.float32), low, high
-
-
 def _pieces(
     left: list[int], right: list[int], roots: Sequence[int], most: int
-) -> tuple[list[list[int]], int]:
-    """Cut trees into pieces of connected splits, each in preorder.
+) -> tuple[dict[int, set[int]], int]:
+    """Cut trees into pieces of connected splits: those of each, by its first one.
 
     Also the number of pieces on the longest way to a leaf.
     """
@@ -315,7 +299,7 @@ def _pieces(
     for node in range(len(left) - 1, -1, -1):  # parents come first
         if left[node] >= 0:
             height[node] = 1 + max(height[left[node]], height[right[node]])
-    pieces, steps = [], [0]
+    pieces, step = {}, 0
     waiting = [(root, 1) for root in roots if height[root]]
     for root, step in waiting:
         chosen, below = set(), [root]
@@ -325,18 +309,8 @@ def _pieces(
             chosen.add(node)
             below += [child for child in (left[node], right[node]) if height[child]]
         waiting += [(node, step + 1) for node in below]
-        pieces.append(list(_preorder(left, right, root, chosen)))
-        steps.append(step)
-    return pieces, max(steps)
-
-
-def _preorder(
-    left: list[int], right: list[int], node: int, chosen: set[int]
-) -> Iterator[int]:
-    if node in chosen:
-        yield node
-        yield from _preorder(left, right, left[node], chosen)
-        yield from _preorder(left, right, right[node], chosen)
+        pieces[root] = chosen
+    return pieces, step  # of the last one, as pieces nearer to a root come first
 
 
 def _fitted(sizes: Sequence[int], n_bits: int) -> tuple[list[int], list[int]]:
@@ -354,15 +328,15 @@ def _fitted(sizes: Sequence[int], n_bits: int) -> tuple[list[int], list[int]]:
 
 def _table(
     left: list[int], right: list[int], node: int, chosen: set[int], state: np.ndarray
-) -> np.ndarray:
-    """States to which all decisions at splits lead, by their bits in preorder."""
+) -> tuple[list[int], np.ndarray]:
+    """Splits of a piece in preorder; states to which all decisions at them lead."""
     if node not in chosen:
-        return state[node : node + 1]
-    lefts = _table(left, right, left[node], chosen, state)
-    rights = _table(left, right, right[node], chosen, state)
+        return [], state[node : node + 1]
+    before, lefts = _table(left, right, left[node], chosen, state)
+    after, rights = _table(left, right, right[node], chosen, state)
     both = np.empty((2, len(lefts), len(rights)), state.dtype)
     both[1], both[0] = lefts[:, None], rights
-    return both.ravel()
+    return [node, *before, *after], both.ravel()
 
 
 def programmed(tree: Tree, n: int = 0) -> PackedTrees:
@@ -409,15 +383,10 @@ def sum_of_trees(
 
 def stacked(trees: Sequence[Tree], n_trees: int) -> PackedTrees:
     """Pack trees for `sum_of_trees`, padded to a number of them."""
+
+    def stack(*arrays: np.ndarray) -> np.ndarray:
+        longest = max(map(len, arrays))  # of steps, and of comparisons of one split
+        return padded(np.stack([padded(one, longest) for one in arrays]), n_trees)
+
     most = max(len(tree.kind) - tree.n_leaves + 1 for tree in trees)
-    each = [programmed(tree, most) for tree in trees]
-    n_steps = max(len(tree.steps) for tree in each)
-    n_also = max(len(tree.comparisons.also) for tree in each)
-    for place, tree in enumerate(each):
-        own = tree.comparisons
-        none = np.arange(own.also.shape[1])
-        also = np.vstack([own.also, *[none] * (n_also - len(own.also))])
-        each[place] = tree._replace(
-            steps=np.arange(n_steps), comparisons=own._replace(also=also)
-        )
-    return jax.tree.map(lambda *arrays: padded(np.stack(arrays), n_trees), *each)
+    return jax.tree.map(stack, *(programmed(tree, most) for tree in trees))

@@ -29,6 +29,7 @@ _ROUNDING = 1e-6
 _ROUNDING_OF_WHOLE, _MOST_BEYOND = 5e-7, 0.25
 # Digits of a float64.
 _ALL_DIGITS = 17
+_Rounded = tuple[np.ndarray, np.float32] | None  # direction and threshold
 
 
 def with_plain_splits(tree: Tree, table: Table) -> Tree:
@@ -40,7 +41,7 @@ def with_plain_splits(tree: Tree, table: Table) -> Tree:
     """
     table = table.take(slice(ROWS_LOOKED_AT))
     x = np.asarray(table.x)
-    schema = replace(tree.schema, whole=whole_columns(tree.schema, x))
+    schema = replace(tree.schema, whole=_whole_columns(tree.schema, x))
     tree = replace(tree, schema=schema)
     if tree.n_leaves == 1:
         return tree
@@ -61,14 +62,17 @@ def with_plain_splits(tree: Tree, table: Table) -> Tree:
         for place, one in enumerate(several):
             # No row that fails one comparison may come to meet all of them.
             others = np.delete(holds, place, axis=0).all(axis=0)
-            found = _plain(tree, one, here[others], holds[place][others])
+            if tree.kind[one] == SplitKind.DISCRETE:
+                continue
+            plain = _plain_axis if tree.kind[one] == SplitKind.AXIS else _plain_sum
+            found = plain(tree, one, here[others], holds[place][others])
             if found is not None:
                 direction[one], threshold[one] = found
                 holds[place] = here @ found[0] <= found[1]
     return replace(tree, threshold=threshold, direction=direction)
 
 
-def whole_columns(schema: TableSchema, x: np.ndarray) -> tuple[int, ...]:
+def _whole_columns(schema: TableSchema, x: np.ndarray) -> tuple[int, ...]:
     """Input columns that hold only integers, as far as float32 can tell."""
     found = []
     for position, column in zip(
@@ -119,20 +123,8 @@ def plain_number(low: float, high: float) -> float:
     return middle
 
 
-def _plain(
-    tree: Tree, one: int, x: np.ndarray, left: np.ndarray
-) -> tuple[np.ndarray, np.float32] | None:
-    """Round a comparison: direction and threshold; None to keep it."""
-    if tree.kind[one] == SplitKind.DISCRETE:
-        return None
-    return (_plain_axis if tree.kind[one] == SplitKind.AXIS else _plain_sum)(
-        tree, one, x, left
-    )
-
-
-def _plain_axis(
-    tree: Tree, one: int, x: np.ndarray, left: np.ndarray
-) -> tuple[np.ndarray, np.float32] | None:
+def _plain_axis(tree: Tree, one: int, x: np.ndarray, left: np.ndarray) -> _Rounded:
+    """Round the threshold of a comparison of one attribute; None to keep it."""
     schema, attribute = tree.schema, int(tree.attribute[one])
     direction, width = tree.direction[one], tree.gate_width[tree.node_of[one]]
     sign = direction[attribute]  # of a condition it may be -1
@@ -164,9 +156,8 @@ def _plain_axis(
     return (direction, threshold) if kept else None
 
 
-def _plain_sum(
-    tree: Tree, one: int, x: np.ndarray, left: np.ndarray
-) -> tuple[np.ndarray, np.float32] | None:
+def _plain_sum(tree: Tree, one: int, x: np.ndarray, left: np.ndarray) -> _Rounded:
+    """Round direction and threshold of a comparison of a sum; None to keep it."""
     schema, direction = tree.schema, tree.direction[one].astype(np.float64)
     used = np.flatnonzero(direction)
     if not len(used) or left.all() or not left.any():

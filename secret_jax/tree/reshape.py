@@ -25,18 +25,14 @@ def _of_nodes(
     return {name: array[place.get(name, node)] for name, array in arrays.items()}
 
 
-def _shifted(ids: np.ndarray, shift: np.ndarray | int) -> np.ndarray:
-    return np.where(ids >= 0, ids + shift, -1).astype(np.int32)
-
-
 def compact(
     tree: Tree, keep_children: np.ndarray, reason: StopReason = StopReason.PRUNED
 ) -> Tree:
     """Turn the nodes outside ``keep_children`` into leaves.
 
     ``keep_children`` (n_nodes,), bool: nodes whose split is kept; ``reason``: stop
-    reason of the new leaves. Nodes that can no longer be reached are
-    gone, the others renumbered in order.
+    reason of the new leaves. Nodes that can no longer be reached are gone, the others
+    renumbered in order.
     """
     kept = ~tree.is_leaf & keep_children
     pruned = np.flatnonzero(~tree.is_leaf & ~kept)
@@ -87,7 +83,8 @@ def joined(trees: Sequence[Tree]) -> Tree:
     start = np.cumsum(size) - size
     for name in _LINKS:
         shift = np.repeat(start, n_further if name == "further" else size)
-        arrays[name] = _shifted(arrays[name], shift)
+        shifted = np.where(arrays[name] >= 0, arrays[name] + shift, -1)
+        arrays[name] = shifted.astype(np.int32)
     is_further = np.repeat([False, True] * len(trees), np.c_[size, n_further].ravel())
     order = np.argsort(is_further, kind="stable")
     arrays |= {name: arrays[name][order] for name in COMPARISON_FIELDS}
@@ -102,7 +99,8 @@ def separated(forest: Tree, sizes: Sequence[int]) -> list[Tree]:
         further = np.flatnonzero(np.isin(forest.further, node))
         taken = _of_nodes(arrays, node, further)
         for name in _LINKS:
-            taken[name] = _shifted(taken[name], size - stop)
+            shifted = np.where(taken[name] >= 0, taken[name] + size - stop, -1)
+            taken[name] = shifted.astype(np.int32)
         trees.append(replace(forest, **taken))
     return trees
 

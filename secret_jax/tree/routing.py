@@ -1,20 +1,22 @@
 """Leaves, paths, shares and predictions of rows."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
+from secret_jax.data.device import Scaling, in_64_bits, standardised
 from secret_jax.data.encoding import Unencoded
 from secret_jax.data.rows import Table
-from secret_jax.runtime.scratch import Scratch
-from secret_jax.tree import blocks
-from secret_jax.tree.blocks import are_few, computed, on_host, once, shape_of
-from secret_jax.tree.packed import leaf_ids, programmed
+from secret_jax.data.shards import RowShards, scaling_of
+from secret_jax.runtime.linalg import AnyArray
+from secret_jax.runtime.programs import program
+from secret_jax.runtime.shapes import Scratch
+from secret_jax.tree import sums
+from secret_jax.tree.packed import PackedTrees, leaf_ids, programmed, values_of
 from secret_jax.tree.soft import mixed, mixed_prediction, shares_of_rows, soft_routing
-from secret_jax.tree.structure import Tree
-from secret_jax.tree.sums import TreeSum
+from secret_jax.tree.structure import Tree, once
+from secret_jax.tree.sums import TreeSum, are_few, computed, on_host, shape_of
 from secret_jax.tree.walk import leaves_of
-
-_ONE = np.ones(1)
 
 
 def apply(tree: Tree, table: Table, scratch: Scratch | None = None) -> np.ndarray:
@@ -30,7 +32,7 @@ def apply(tree: Tree, table: Table, scratch: Scratch | None = None) -> np.ndarra
         return leaves_of(tree, table.on_host())
     if isinstance(table.x, jax.Array):  # rows that lie on a device
         return computed(leaf_ids, table, tree.n_leaves, once(tree, programmed))
-    return _alone(tree).leaves(table, scratch)
+    return TreeSum([tree]).leaves(table, scratch)
 
 
 def predict(tree: Tree, table: Table | Unencoded) -> np.ndarray:
@@ -48,7 +50,7 @@ def predict(tree: Tree, table: Table | Unencoded) -> np.ndarray:
     found = (
         finish(values(tree, table))
         if tree.is_soft
-        else _alone(tree).values(table, finish=finish)
+        else TreeSum([tree]).values(table, finish=finish)
     )
     return found[:, 0] if tree.n_outputs == 1 else found
 
@@ -56,18 +58,14 @@ def predict(tree: Tree, table: Table | Unencoded) -> np.ndarray:
 def values(tree: Tree, table: Table | Unencoded) -> np.ndarray:
     """Predict every row, in standardised units, shape (n_rows, n_outputs)."""
     if not tree.is_soft:
-        return _alone(tree).values(table)
+        return TreeSum([tree]).values(table)
     routing = once(tree, soft_routing)
-    if shape_of(table)[0] > blocks.FEW_PAIRS:
+    if shape_of(table)[0] > sums.FEW_PAIRS:
         return computed(mixed_prediction, table, tree.n_leaves, routing).T.astype(
             np.float64
         )
     x, codes = on_host(table)
     return mixed(routing, x.astype(np.float64), codes, np).T
-
-
-def _alone(tree: Tree) -> TreeSum:
-    return TreeSum([tree], _ONE)
 
 
 def leaf_shares_of(tree: Tree, table: Table) -> np.ndarray:
@@ -95,3 +93,37 @@ def paths_of(tree: Tree, table: Table) -> np.ndarray:
         deeper = tree.depth[path[level]] >= level
         path[level - 1] = np.where(deeper, tree.parent[path[level]], path[level])
     return path[:, apply(tree, table)]
+
+
+def predict_where_they_lie(tree: Tree, shards: RowShards) -> jax.Array:
+    """Predict every row with a hard tree of numbers, in float32 on the rows' devices.
+
+    Raises
+    ------
+    ValueError
+        If a row holds a number that is not finite.
+    """
+    schema = tree.schema
+    units = np.array([schema.target_centers, schema.target_scales])
+    with in_64_bits():
+        x = schema.in_order(shards.x)
+        value, finite = _predicted(
+            x, scaling_of(schema, shards), once(tree, programmed), units
+        )
+    if not bool(finite):
+        raise ValueError(
+            "X holds values that are no finite numbers; say output='host'."
+        )
+    value = value[: shards.n_rows]
+    return value[:, 0] if tree.n_outputs == 1 else value
+
+
+@program()
+def _predicted(
+    x: AnyArray, scaling: Scaling, packed: PackedTrees, units: AnyArray
+) -> tuple[jax.Array, jax.Array]:
+    """Predict every row, shape (n_rows, n_outputs); return also whether x is finite."""
+    codes = jnp.zeros((len(x), 0), jnp.int32)
+    value = values_of(packed, standardised(x, scaling), codes).T.astype(units.dtype)
+    value = (units[0] + units[1] * value).astype(jnp.float32)
+    return value, jnp.isfinite(x).all()

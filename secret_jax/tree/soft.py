@@ -48,15 +48,10 @@ def paths(
     n_inner: int,
     n_leaves: int,
 ) -> Paths:
-    """Compute the paths of a tree, padded.
-
-    ``left``, ``parent``: as in `secret_jax.tree.structure.Tree`; ``n_inner``,
-    ``n_leaves``: numbers of inner nodes and leaves after padding.
-    """
+    """Compute the paths of a tree, padded to numbers of inner nodes and leaves."""
     inner = left >= 0
     inner_number = np.cumsum(inner) - 1
-    to_left = np.zeros((n_leaves, n_inner), np.float32)
-    to_right = np.zeros((n_leaves, n_inner), np.float32)
+    to_left, to_right = np.zeros((2, n_leaves, n_inner), np.float32)
     absent = np.full(n_leaves, _ABSENT, np.float32)
     for leaf, node in enumerate(np.flatnonzero(~inner)):
         absent[leaf] = 0.0
@@ -68,54 +63,6 @@ def paths(
     return Paths(to_left, to_right, absent)
 
 
-def leaf_shares(logit: AnyArray, along: Paths, xp: Any = jnp) -> Any:
-    """Compute the share of every row that reaches every leaf.
-
-    ``logit`` (n_rows, n_inner): positive where the larger share goes left; within
-    ``±HARD_LOGIT``; ``xp``: `numpy` or `jax.numpy`. Returns (n_rows, n_leaves): rows
-    sum to one.
-    """
-    # Sums of logarithms: products of many gates would underflow in the gradient. The
-    # logarithm of the right share is that of the left one minus the logit.
-    log_left = xp.minimum(logit, 0.0) - xp.log(1.0 + xp.exp(-xp.abs(logit)))
-    through = (along.left + along.right).T
-    log_share = matmul(log_left, through) - matmul(logit, along.right.T)
-    return xp.exp(log_share + along.absent)
-
-
-class Lists(NamedTuple):
-    """Padded splits on discrete attributes, which stay hard; other splits have none."""
-
-    attribute: AnyArray  # (n_inner,), int32: -1 where the split is on columns
-    goes_left: AnyArray  # (n_inner, n_categories), bool
-    larger_left: AnyArray  # (n_inner,), bool
-
-    @classmethod
-    def of(cls, tree: Tree, n_inner: int) -> Lists:
-        """Collect the lists of a tree, with so many inner nodes after padding."""
-        inner = np.flatnonzero(~tree.is_leaf)
-        discrete = np.where(tree.kind == SplitKind.DISCRETE, tree.attribute, -1)[inner]
-        n_categories = next_power_of_two(max(tree.goes_left.shape[1], 1))
-        more = [(0, 0), (0, n_categories - tree.goes_left.shape[1])]
-        return cls(
-            padded(discrete.astype(np.int32), n_inner, -1),
-            padded(np.pad(tree.goes_left[inner], more), n_inner),
-            padded(tree.larger_left[inner], n_inner),
-        )
-
-    def left(self, beyond: AnyArray, codes: AnyArray, xp: Any) -> Any:
-        """Whether rows go left at hard splits, shape (n_rows, n_inner).
-
-        ``beyond`` is the threshold minus the projection of splits on columns.
-        """
-        if not codes.shape[1]:
-            return beyond >= 0
-        code = codes[:, xp.maximum(self.attribute, 0)]
-        in_list = self.goes_left[xp.arange(len(self.attribute)), xp.maximum(code, 0)]
-        discrete, larger_left = self.attribute >= 0, self.larger_left
-        return goes_left(-beyond, 0.0, discrete, code, in_list, larger_left, xp)
-
-
 class SoftRouting(NamedTuple):
     """Padded arrays for prediction with gates."""
 
@@ -123,7 +70,11 @@ class SoftRouting(NamedTuple):
     # threshold, width (n_inner,), float32: width 0 for hard splits.
     threshold: AnyArray
     width: AnyArray
-    lists: Lists
+    # Splits on discrete attributes, which stay hard: (n_inner,), int32, -1 where one is
+    # on columns; (n_inner, n_categories) and (n_inner,), bool.
+    attribute: AnyArray
+    goes_left: AnyArray
+    larger_left: AnyArray
     along: Paths
     coefficient: AnyArray  # (n_leaves, n_outputs, 1 + n_regressors), float32
     # low, high (n_leaves, n_outputs), float32: to which leaves are clipped.
@@ -148,11 +99,17 @@ def soft_routing(tree: Tree, n_leaves: int = 0) -> SoftRouting:
     if not tree.clip_leaves:
         lowest, highest = low[0], high[0]
         low, high = np.full_like(low, -_UNBOUNDED), np.full_like(low, _UNBOUNDED)
+    discrete = np.where(tree.kind == SplitKind.DISCRETE, tree.attribute, -1)[inner]
+    n_categories = tree.goes_left.shape[1]
+    more = next_power_of_two(max(n_categories, 1)) - n_categories
+    listed = np.pad(tree.goes_left[inner], [(0, 0), (0, more)])
     return SoftRouting(
         direction=pad(tree.direction, inner),
         threshold=pad(tree.threshold, inner),
         width=pad(tree.gate_width, inner),
-        lists=Lists.of(tree, n_leaves),
+        attribute=padded(discrete.astype(np.int32), n_leaves, -1),
+        goes_left=padded(listed, n_leaves),
+        larger_left=padded(tree.larger_left[inner], n_leaves),
         along=paths(tree.left, tree.parent, n_inner=n_leaves, n_leaves=n_leaves),
         coefficient=pad(tree.coefficient, leaf),
         low=pad(low, leaf),
@@ -163,17 +120,29 @@ def soft_routing(tree: Tree, n_leaves: int = 0) -> SoftRouting:
 
 
 def shares_of_rows(routing: SoftRouting, x: AnyArray, codes: AnyArray, xp: Any) -> Any:
-    """Compute the shares of the leaves, shape (n_rows, n_leaves)."""
-    is_gate = (routing.width > 0) & (routing.lists.attribute < 0)
+    """Compute the shares of the leaves, shape (n_rows, n_leaves); rows sum to one."""
+    attribute, along = routing.attribute, routing.along
+    is_gate = (routing.width > 0) & (attribute < 0)
     with np.errstate(over="ignore", invalid="ignore"):
         beyond = routing.threshold - matmul(x, routing.direction.T)
         soft = beyond / xp.where(is_gate, routing.width, 1.0)
-        left = routing.lists.left(beyond, codes, xp)
+        left = beyond >= 0
+        if codes.shape[1]:
+            code = codes[:, xp.maximum(attribute, 0)]
+            number = xp.arange(len(attribute))
+            listed = routing.goes_left[number, xp.maximum(code, 0)]
+            discrete, larger_left = attribute >= 0, routing.larger_left
+            left = goes_left(-beyond, 0.0, discrete, code, listed, larger_left, xp)
     # A projection that overflowed to no number goes right, as in a hard tree.
     is_gate = is_gate & ~xp.isnan(soft)
     hard = xp.where(left, HARD_LOGIT, -HARD_LOGIT)
     logit = xp.where(is_gate, xp.clip(soft, -HARD_LOGIT, HARD_LOGIT), hard)
-    return leaf_shares(logit, routing.along, xp)
+    # Sums of logarithms: products of many gates would underflow in the gradient. The
+    # logarithm of the right share is that of the left one minus the logit.
+    log_left = xp.minimum(logit, 0.0) - xp.log(1.0 + xp.exp(-xp.abs(logit)))
+    through = (along.left + along.right).T
+    log_share = matmul(log_left, through) - matmul(logit, along.right.T)
+    return xp.exp(log_share + along.absent)
 
 
 def mixed(routing: SoftRouting, x: AnyArray, codes: AnyArray, xp: Any) -> Any:

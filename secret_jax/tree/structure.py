@@ -7,16 +7,20 @@ before their children and the root is node 0. Every number in the tree lives in
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from secret_jax.data.schema import TableSchema
 from secret_jax.losses.interface import Loss
 from secret_jax.losses.numbers import SQUARED_ERROR
+
+_Made = TypeVar("_Made")
 
 
 class SplitKind(IntEnum):
@@ -29,35 +33,24 @@ class SplitKind(IntEnum):
 
 
 class StopReason(IntEnum):
-    """Reason why a node was not split further."""
+    """Reason why a node was not split further, and its ``sentence``."""
 
-    SPLIT = 0
-    MIN_SAMPLES_SPLIT = 1
-    MIN_SAMPLES_LEAF = 2
-    MAX_DEPTH = 3
-    MAX_LEAF_NODES = 4
-    PURE = 5
-    NO_USABLE_SPLIT = 6
-    PRUNED = 7
-    MIN_GAIN = 8
+    sentence: str
 
-    @property
-    def sentence(self) -> str:
-        """Description of the reason."""
-        return _STOP_SENTENCES[self]
+    def __new__(cls, value: int, sentence: str = "") -> StopReason:
+        reason = int.__new__(cls, value)
+        reason._value_, reason.sentence = value, sentence
+        return reason
 
-
-_STOP_SENTENCES = {
-    StopReason.SPLIT: "the node was split",
-    StopReason.MIN_SAMPLES_SPLIT: "fewer rows than min_samples_split",
-    StopReason.MIN_SAMPLES_LEAF: "too few rows for two leaves of min_samples_leaf",
-    StopReason.MAX_DEPTH: "max_depth reached",
-    StopReason.MAX_LEAF_NODES: "max_leaf_nodes reached",
-    StopReason.PURE: "the output is constant, or exactly linear, in the node",
-    StopReason.NO_USABLE_SPLIT: "no candidate split was usable",
-    StopReason.MIN_GAIN: "no split gains more than its coefficients cost",
-    StopReason.PRUNED: "splitting it further did not pay",
-}
+    SPLIT = 0, "the node was split"
+    MIN_SAMPLES_SPLIT = 1, "fewer rows than min_samples_split"
+    MIN_SAMPLES_LEAF = 2, "too few rows for two leaves of min_samples_leaf"
+    MAX_DEPTH = 3, "max_depth reached"
+    MAX_LEAF_NODES = 4, "max_leaf_nodes reached"
+    PURE = 5, "the output is constant, or exactly linear, in the node"
+    NO_USABLE_SPLIT = 6, "no candidate split was usable"
+    PRUNED = 7, "splitting it further did not pay"
+    MIN_GAIN = 8, "no split gains more than its coefficients cost"
 
 
 class LongerTree(NamedTuple):
@@ -78,55 +71,54 @@ class Tree:
 
     A split is an "and" of comparisons: a row goes left where all of them hold. Of the
     arrays of comparisons the first ``n_nodes`` entries are those of the nodes; further
-    ones, of conjunctions only, come after them, in any order.
+    ones, of conjunctions only, come after them, in any order. Shapes are in `AXES`;
+    coefficients are an intercept and a slope for each regressor.
 
     Attributes
     ----------
-    left, right, parent : ndarray of shape (n_nodes,), int32
+    left, right, parent : int32
         Children and parent; -1 where there is none.
-    depth : ndarray of shape (n_nodes,), int32
-    kind : ndarray of shape (n_comparisons,), int32
+    depth : int32
+    kind : int32
         A `SplitKind`.
-    attribute : ndarray of shape (n_comparisons,), int32
+    attribute : int32
         Axis splits: the continuous attribute; discrete splits: the discrete attribute
         (both as positions in the encoded table); -1 otherwise.
-    direction : ndarray of shape (n_comparisons, n_continuous), float32
+    direction, threshold : float32
         It holds when ``direction @ x <= threshold``. One-hot for axis splits, minus
         one-hot where values above a threshold are meant in a conjunction, but for the
         indicator of missing values of the attribute, if it has one: what stands there
         is the value that a missing one counts as. Zero for discrete splits and leaves.
-    threshold : ndarray of shape (n_comparisons,), float32
-    gate_width : ndarray of shape (n_nodes,), float32
+    gate_width : float32
         0: the split is hard. Positive: it is a gate that sends the share
         ``sigmoid((threshold - direction @ x) / gate_width)`` of a row to the left.
         Splits on discrete attributes are always hard.
-    goes_left : ndarray of shape (n_comparisons, max_categories), bool
+    goes_left : bool
         Discrete splits: the categories that go left.
-    further : ndarray of shape (n_comparisons - n_nodes,), int32
+    further : int32
         Nodes of the further comparisons.
-    larger_left : ndarray of shape (n_nodes,), bool
+    larger_left : bool
         Whether the left child is the larger one: where unseen categories go.
-    coefficient : ndarray of shape (n_nodes, n_outputs, 1 + n_regressors), float64
+    coefficient : float64
         Intercept and slopes of the node's model of each output.
-    lower, upper : ndarray of shape (n_nodes, n_outputs), float64
+    lower, upper : float64
         Range of the outputs that trained the node's model, or that of the nearest
         ancestor with enough rows where the node has few.
-    weight : ndarray of shape (n_nodes,), float64
+    weight : float64
         Sum of the weights of the training rows.
-    train_error : ndarray of shape (n_nodes, n_outputs), float64
+    train_error : float64
         Mean squared error of the node's model on its training rows.
-    degrees : ndarray of shape (n_nodes,), float64
+    degrees : float64
         Effective degrees of freedom of the node's model of one output.
-    mean, deviation : ndarray of shape (n_nodes, n_outputs), float64
-        Mean and standard deviation of the outputs of the training rows.
-    center, spread : ndarray of shape (n_nodes, n_regressors), float64
-        Mean and standard deviation of the regressors of the training rows.
-    standard_error : ndarray of shape (n_nodes, n_outputs, 1 + n_regressors), float64
+    mean, deviation, center, spread : float64
+        Mean and standard deviation of the outputs, and of the regressors, of the
+        training rows.
+    standard_error : float64
         Standard errors of the value at the center and of the slopes; NaN if unknown.
-    gain : ndarray of shape (n_nodes,), float32
+    gain : float32
         Gain of the split, summed over the node's rows: drop of the residual sum of
         squares, or Gini gain times weight; 0 in leaves, infinite of fixed splits.
-    stop_reason : ndarray of shape (n_nodes,), int32
+    stop_reason : int32
         A `StopReason`.
     schema : TableSchema
         Names, roles, categories and scaling of the attributes.
@@ -261,14 +253,12 @@ class Tree:
     @cached_property
     def asked_attributes(self) -> frozenset[int]:
         """Discrete attributes that a split or a leaf equation uses."""
+        schema, in_use = self.schema, self.in_use
+        indicators = enumerate(
+            schema.indicators, schema.n_regressors - schema.n_indicators
+        )
+        indicated = [one for place, (one, _) in indicators if in_use[place]]
         discrete = self.attribute[self.kind == SplitKind.DISCRETE]
-        first = self.schema.n_regressors - self.schema.n_indicators
-        in_use = self.in_use
-        indicated = [
-            attribute
-            for position, (attribute, _) in enumerate(self.schema.indicators, first)
-            if in_use[position]
-        ]
         return frozenset([*discrete.tolist(), *indicated])
 
     def clip_range(self) -> tuple[np.ndarray, np.ndarray]:
@@ -298,65 +288,72 @@ class Tree:
             targets in their own units.
         """
         found = self.restricted(which)
+        schema = found.schema
+        name = self.loss.name_of_value(schema.target_names[0], self.n_outputs > 1)
         if self.loss.link == "exponential":
-            found = found._in_own_units()
-        (name,) = found.schema.target_names
-        name = self.loss.name_of_value(name, self.n_outputs > 1)
-        if (name,) == self.schema.target_names:  # the only one
+            # Logarithms of shares of the target's mean become those of itself.
+            scale = np.array(schema.target_scales)
+            errors, shift = self.loss.error_units(scale), np.log(scale)
+            coefficient, full = found.coefficient.copy(), found.full_error
+            coefficient[..., 0] += shift
+            schema = replace(schema, target_scales=(1.0,))
+            found = replace(
+                found,
+                schema=schema,
+                coefficient=coefficient,
+                lower=found.lower + shift,
+                upper=found.upper + shift,
+                mean=found.mean * scale,
+                deviation=found.deviation * scale,
+                train_error=found.train_error * errors,
+                full_error=None if full is None else (full[0] * float(errors[0]),),
+            )
+        if (name,) == schema.target_names:  # the only one
             return found
-        schema = replace(found.schema, target_names=(name,))
-        return replace(found, schema=schema, longer=None)
+        return replace(found, schema=replace(schema, target_names=(name,)), longer=None)
 
     def restricted(self, which: int | str) -> Tree:
         """Restrict the tree to one of its outputs, encoded as it is."""
         which = self.schema.output_position(which)
         if self.n_outputs == 1:
             return self
-        part = slice(which, which + 1)
+        part, schema = slice(which, which + 1), self.schema
+        named = ("target_names", "target_centers", "target_scales")
         schema = replace(
-            self.schema,
-            target_names=self.schema.target_names[part],
-            target_centers=self.schema.target_centers[part],
-            target_scales=self.schema.target_scales[part],
+            schema, **{name: getattr(schema, name)[part] for name in named}
         )
-        arrays = {name: getattr(self, name)[:, part] for name in OUTPUT_FIELDS}
-        bounds = full = None
+        arrays: dict[str, Any] = {
+            name: getattr(self, name)[:, part]
+            for name, axes in AXES.items()
+            if "outputs" in axes
+        }
         if self.bounds is not None:
-            bounds = self.bounds[0][part], self.bounds[1][part]
+            arrays["bounds"] = self.bounds[0][part], self.bounds[1][part]
         if self.full_error is not None:
-            full = self.full_error[part]
-        arrays |= {"schema": schema, "bounds": bounds, "full_error": full}
-        return replace(self, **arrays, longer=None)
-
-    def _in_own_units(self) -> Tree:
-        """Convert logarithms of shares of the only target's mean to those of itself."""
-        scale = np.array(self.schema.target_scales)
-        errors, shift = self.loss.error_units(scale), np.log(scale)
-        coefficient = self.coefficient.copy()
-        coefficient[..., 0] += shift
-        full = self.full_error
-        return replace(
-            self,
-            schema=replace(self.schema, target_scales=(1.0,)),
-            coefficient=coefficient,
-            lower=self.lower + shift,
-            upper=self.upper + shift,
-            mean=self.mean * scale,
-            deviation=self.deviation * scale,
-            train_error=self.train_error * errors,
-            full_error=None if full is None else (full[0] * float(errors[0]),),
-        )
+            arrays["full_error"] = self.full_error[part]
+        return replace(self, schema=schema, longer=None, **arrays)
 
 
-ARRAY_FIELDS = tuple(item.name for item in fields(Tree) if item.type == "np.ndarray")
-
-# Fields with an axis of comparisons.
-COMPARISON_FIELDS = ("kind", "attribute", "direction", "threshold", "goes_left")
-# Fields with an axis of outputs.
-OUTPUT_FIELDS = (
-    *("coefficient", "lower", "upper", "train_error"),
-    *("mean", "deviation", "standard_error"),
-)
+# Axes of the arrays, and those that hold whole numbers of four bytes.
+AXES: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("left", "right", "parent", "depth", "stop_reason"), ("nodes",)),
+    **dict.fromkeys(("weight", "degrees", "gain", "gate_width"), ("nodes",)),
+    "larger_left": ("nodes",),
+    **dict.fromkeys(("kind", "attribute"), ("comparisons",)),
+    "direction": ("comparisons", "columns"),
+    "threshold": ("comparisons",),
+    "goes_left": ("comparisons", "categories"),
+    "further": ("further",),
+    **dict.fromkeys(("lower", "upper", "train_error"), ("nodes", "outputs")),
+    **dict.fromkeys(("mean", "deviation"), ("nodes", "outputs")),
+    **dict.fromkeys(("center", "spread"), ("nodes", "regressors")),
+    "coefficient": ("nodes", "outputs", "coefficients"),
+    "standard_error": ("nodes", "outputs", "coefficients"),
+}
+WHOLE = {"left", "right", "parent", "depth", "further"}
+WHOLE |= {"kind", "attribute", "stop_reason"}
+ARRAY_FIELDS = tuple(AXES)
+COMPARISON_FIELDS = tuple(name for name in AXES if AXES[name][0] == "comparisons")
 # Values in a leaf of the fields that describe a split.
 LEAF_FIELDS = {
     "left": -1,
@@ -369,3 +366,17 @@ LEAF_FIELDS = {
     "goes_left": False,
     "gain": 0,
 }
+
+# What was made of a tree, or of a sum of trees, when it was first used; none changes.
+_MADE: weakref.WeakKeyDictionary[Any, dict[Callable, Any]] = weakref.WeakKeyDictionary()
+
+
+def once(owner: Any, make: Callable[..., _Made], *arguments: Any) -> _Made:
+    """Make something of a tree, or of other arguments, when it is first asked.
+
+    It must not hold its owner, with which it goes.
+    """
+    made = _MADE.setdefault(owner, {})
+    if make not in made:
+        made[make] = make(*(arguments or (owner,)))
+    return made[make]

@@ -1,14 +1,11 @@
 """Walk rows down a tree, and predict with its nodes, on the host."""
 
-from typing import NamedTuple
-
 import numpy as np
 
 from secret_jax.data.rows import Table
 from secret_jax.runtime.parallel import ROW_BLOCK, in_blocks
-from secret_jax.tree.blocks import once
 from secret_jax.tree.packed import Comparisons, comparisons_of
-from secret_jax.tree.structure import Tree
+from secret_jax.tree.structure import Tree, once
 
 # Decisions of a block of rows at all splits: they stay in a cache.
 _BLOCK_DECISIONS = 1 << 20
@@ -21,25 +18,25 @@ def descend(tree: Tree, table: Table, node: np.ndarray, n_steps: int) -> np.ndar
     int. Returns of the shape of ``node``, int: a row that has reached its leaf stays
     there.
     """
-    walk = once(tree, _walk_of)
-    if walk.comparisons.also.shape[1] == 1 or not n_steps:
+    compared, places, children, place_of, children_of = once(tree, _walk_of)
+    if not compared.also.shape[1] or not n_steps:
         return np.array(node)
 
     def decided(table: Table) -> np.ndarray:
         with np.errstate(over="ignore", invalid="ignore"):
-            return walk.comparisons.left(table.x.T, table.codes.T).view(np.int8)
+            return compared.left(table.x.T, table.codes.T).view(np.int8)
 
     if node.size == 1:  # calls of NumPy would take longer than the walk
         left, at = decided(table)[:, 0].tolist(), node.item()
         for _ in range(n_steps):
-            at = walk.children[at][left[walk.places[at]]]
+            at = children_of[at][left[place_of[at]]]
         return np.full(node.shape, at, np.int32)
 
     def block(rows: slice) -> np.ndarray:
         left, at = decided(table.take(rows)), node[rows]
         row = np.arange(len(at)).reshape(-1, *[1] * (at.ndim - 1))
         for _ in range(n_steps):
-            at = walk.child[at, left[walk.place[at], row]]
+            at = children[at, left[places[at], row]]
         return at
 
     size = min(max(_BLOCK_DECISIONS // len(tree.kind), 1), ROW_BLOCK)
@@ -53,24 +50,19 @@ def leaves_of(tree: Tree, table: Table) -> np.ndarray:
     return descend(tree, table, np.zeros(len(table.x), np.int32), tree.max_depth)
 
 
-class _Walk(NamedTuple):
-    """Comparisons of a tree, and what follows them."""
+def _walk_of(
+    tree: Tree,
+) -> tuple[Comparisons, np.ndarray, np.ndarray, list[int], list[list[int]]]:
+    """Comparisons of a tree, and what follows them, also for the walk of a single row.
 
-    comparisons: Comparisons
-    place: np.ndarray  # (n_nodes,), int: of every node's decision, anyone of a leaf
-    # (n_nodes, 2), int32: right and left child; of a leaf the leaf itself.
-    child: np.ndarray
-    # places, children: the same for the walk of a single row.
-    places: list[int]
-    children: list[list[int]]
-
-
-def _walk_of(tree: Tree) -> _Walk:
+    The place of every node's decision, (n_nodes,), int, any of a leaf; and its right
+    and left child, (n_nodes, 2), int32, of a leaf the leaf itself; and both as lists.
+    """
     compared, place = comparisons_of(tree, by_column=False)
+    place[tree.is_leaf] = 0
     child = np.stack([tree.right, tree.left], axis=1)
     child = np.where(child < 0, np.arange(tree.n_nodes)[:, None], child)
-    lists = place.tolist(), child.tolist()
-    return _Walk(compared, place, child.astype(np.int32), *lists)
+    return compared, place, child.astype(np.int32), place.tolist(), child.tolist()
 
 
 def values_at(tree: Tree, table: Table, node: np.ndarray) -> np.ndarray:

@@ -29,7 +29,7 @@ from benchmarks.shared import (
     read_records,
 )
 from benchmarks.table1 import __main__ as table1
-from secret_jax.estimators.planning import plan_of
+from secret_jax.estimators.parameters import plan_of
 
 
 @pytest.fixture

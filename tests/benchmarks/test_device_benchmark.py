@@ -9,8 +9,14 @@ import jax
 import numpy as np
 import pytest
 
-from benchmarks import device
-from benchmarks.device import counted, demands_of, kernels_of
+from benchmarks.device import measuring
+from benchmarks.device.__main__ import main
+from benchmarks.device.counting import (
+    as_on_accelerator,
+    counted,
+    demands_of,
+    kernels_of,
+)
 from secret_jax import SecretRegressor
 from secret_jax.datasets import make_fried
 from secret_jax.runtime.devices import in_32_bits
@@ -97,7 +103,7 @@ def test_searches_for_accelerators_have_few_steps(parameters, most):
     (case, *_) = [
         c for kind, c in demands.cases.items() if kind.startswith("searched ")
     ]
-    with in_32_bits(), device.as_on_accelerator():
+    with in_32_bits(), as_on_accelerator():
         traced = jax.make_jaxpr(case.function)(*case.arguments)
     assert 20 < steps_of(traced.jaxpr) <= most
 
@@ -148,20 +154,30 @@ def test_kernels_are_counted_with_the_turns_of_their_loops():
 def test_without_the_compiler_the_command_says_how_to_get_it(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(SystemExit, match="pip install --no-deps jax-cuda12-plugin=="):
-        device.main(["--count", "--kernels"])
+        main(["--count", "--kernels"])
 
 
 def test_without_an_accelerator_it_says_so(capsys):
     if jax.default_backend() != "cpu":
         pytest.skip("there is one")
-    device.main([])
+    main([])
     assert "There is no accelerator here" in capsys.readouterr().err
 
 
-def test_fits_and_predictions_are_measured_on_the_cpu(capsys):
-    device.main(["--device", "cpu", "--rows", "256"])
-    (line,) = capsys.readouterr().out.splitlines()[2:]
-    name, fit, first, later, rate, leaves = line.strip("| ").split("|")
-    assert (name.strip(), fit.strip()) == ("cpu", "256 x 10")
-    assert min(map(float, (first, later, rate))) > 0
-    assert int(leaves) >= 1
+def broken(machine):
+    yield measuring.Line("before", "1 x 1", None, 0.5)
+    raise ValueError("no memory")
+
+
+def test_stages_stand_in_one_table_and_do_not_stop_each_other(capsys, monkeypatch):
+    monkeypatch.setitem(measuring.STAGES, "peers", broken)
+    stages = ["peers", "ceilings", "em", "histograms", "predictions"]
+    main(["--device", "cpu", "--small", "--stages", *stages])
+    lines = capsys.readouterr().out.splitlines()[2:]
+    cells = [[c.strip() for c in line.strip("|").split("|")] for line in lines]
+    found = [line[0] for line in cells]
+    expected = {"peers": 2, "ceilings": 4, "em": 1, "histograms": 2, "predictions": 1}
+    assert found == [name for name, n in expected.items() for _ in range(n)]
+    assert cells[1][1::4] == ["failed", "ValueError: no memory"]
+    for *_, first, later, _ in cells[2:]:
+        assert float(first) > float(later) > 0

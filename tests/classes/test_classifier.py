@@ -14,7 +14,6 @@ from sklearn.model_selection import train_test_split
 
 from secret_jax import SecretClassifier, SoftGates
 from secret_jax.models.glm import ClassFrequencies
-from secret_jax.splits.classes import ClassSplits
 
 CHEAP = {"splits": "cart", "prune": None, "distill": False, "max_depth": 2}
 
@@ -42,22 +41,6 @@ def test_the_default_predicts_rows_that_it_has_not_seen(iris):
     model = SecretClassifier(oblique=False).fit(X, y)
     assert model.score(new, expected) > 0.93
     assert log_loss(expected, model.predict_proba(new)) < 0.2
-
-
-@pytest.mark.parametrize("n_classes", [2, 4])
-def test_discriminants_find_what_separates_groups_of_classes(n_classes):
-    random = np.random.default_rng(0)
-    label = random.integers(0, n_classes, 400)
-    X = random.normal(size=(400, 3))
-    X[:, 0] += 4 * label
-    X[:, 1] -= 4 * label  # two columns together tell most
-    model = SecretClassifier(
-        oblique=True, splits=ClassSplits(), leaf="constant", prune=None, distill=False
-    ).fit(X, label)
-    assert model.score(X, label) > 0.95
-    direction = model.tree_.direction[0]
-    assert direction[0] * direction[1] < -0.2
-    assert abs(direction[2]) < 0.3 * np.abs(direction).max()
 
 
 @pytest.mark.parametrize(
@@ -106,9 +89,10 @@ def test_decisions_are_the_logarithms_of_odds(two, several, iris):
     )
 
 
-def test_a_pruning_set_has_the_same_classes(iris):
+@pytest.mark.parametrize("refine", [None, "blend", "tao"])
+def test_a_pruning_set_has_the_same_classes(iris, refine):
     X, new, y, expected = iris
-    model = SecretClassifier(splits="cart", prune="holdout", leaf="constant")
+    model = SecretClassifier(splits="cart", prune="holdout", refine=refine)
     model.fit(X, y, eval_set=(new, expected))
     assert model.score(X, y) > 0.9
     with pytest.raises(ValueError, match="In eval_set: its y holds the class 'rose'"):
@@ -173,33 +157,6 @@ def test_a_class_of_one_row_is_told_of_and_one_of_none_is_wrong(several, iris):
     assert several.score(X, y) < several.score(X, iris[2])
     with pytest.warns(UserWarning, match="'rose' has a single row"):
         SecretClassifier(**CHEAP).fit(X, y.astype(str))
-
-
-def test_classes_that_are_numbers_are_told_from_numbers(iris):
-    X, y = iris[0], np.unique(iris[2], return_inverse=True)[1]
-    text = SecretClassifier.literature("cart", max_depth=1).fit(X, y).export_text()
-    assert text.startswith("class 0 / class 1 / class 2: a tree of 2 leaves")
-    assert "share of class 0 = 1\n" in text
-    assert "100 % class 0" in text
-    assert "%: share of the class; Brier score: mean, both on the training rows" in text
-
-
-def test_a_refused_fit_leaves_the_model_as_it_was(two, iris):
-    model = clone(two).fit(iris[0], iris[2])
-    before = model.predict_proba(iris[1])
-    with pytest.raises(ValueError, match="only one class"):
-        model.fit(iris[0][["sepal length (cm)"]], ["a"] * len(iris[0]))
-    np.testing.assert_array_equal(model.predict_proba(iris[1]), before)
-    assert model.classes_.tolist() == ["setosa", "versicolor", "virginica"]
-
-
-@pytest.mark.parametrize("refine", ["blend", "tao"])
-def test_refinements_go_by_cross_entropy(refine, iris):
-    X, new, y, expected = iris
-    model = SecretClassifier(
-        splits="cart", prune="holdout", refine=refine, min_samples_leaf=5
-    ).fit(X, y)
-    assert model.score(new, expected) > 0.9
 
 
 def noisy_rings(n_rows, seed):

@@ -70,10 +70,10 @@ def test_programs_say_probabilities_and_the_class(fitted, kind, n_classes):
     assert [scope["predict"](**row) for row in rows] == model.predict(frame).tolist()
     exec(model.export_code(output="mid", function_name="risk"), scope)
     np.testing.assert_allclose([scope["risk"](row) for row in rows], mid, atol=1e-5)
-    named, chances = run_onnx(model.to_onnx(), frame)
+    named, chances = run_onnx(model.export_code("onnx"), frame)
     np.testing.assert_allclose(chances, expected, rtol=0, atol=1e-5)
     assert [*named] == model.predict(frame).tolist()
-    (chance,) = run_onnx(model.to_onnx(output="mid"), frame)
+    (chance,) = run_onnx(model.export_code("onnx", output="mid"), frame)
     np.testing.assert_allclose(chance, mid, atol=1e-5)
 
 

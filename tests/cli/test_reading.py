@@ -7,6 +7,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,10 @@ import pandas as pd
 import pytest
 from messy_tables import write_flats
 
-from secret_jax.cli.messages import QUIET, CommandError
-from secret_jax.cli.parser import build_parser
-from secret_jax.cli.reading.files import read_file
-from secret_jax.cli.reading.formats import ColumnFormat, Reading
-from secret_jax.cli.reading.learning import oddities
-from secret_jax.cli.rows import Rows, training_rows
+from secret_jax.cli.files import read_file
+from secret_jax.cli.formats import ColumnFormat, Reading
+from secret_jax.cli.learning import Rows, oddities, training_rows
+from secret_jax.cli.main import QUIET, CommandError, build_parser
 
 N = 40
 Y = list(range(100, 100 + N))
@@ -192,7 +191,8 @@ def test_commas_between_semicolons_are_read_by_what_other_columns_say(learned):
     with pytest.raises(CommandError, match=message):
         learned(whole)
     assert learned(whole, "--thousands", ",")[0].X["a"].iloc[0] == 24200
-    assert learned(whole, "--decimal", ",")[0].X["a"].iloc[0] == 24.2
+    X = learned(whole, "--decimal", ",", "--thousands", ".")[0].X
+    assert (X["a"].iloc[0], X["b"].iloc[0]) == (24.2, 1)
     # Between commas a quoted comma groups digits, as programs write them.
     assert learned(lines(doubtful, Y, header="a,y"))[0].X["a"].iloc[0] == 24200
     # Dots group digits only beside decimal commas.
@@ -220,17 +220,6 @@ def test_marks_that_do_not_fit_are_refused(learned, cell, options, told):
         learned(content, *options)
     with pytest.raises(CommandError, match=r"'y' holds .* no number with"):
         learned(lines(Y, ["2", cell] * 20, header="a;y", separator=";"), *options)
-
-
-def test_marks_settle_what_is_open_and_leave_plain_numbers_alone(learned):
-    content = lines(["24,200", "1,500"] * 20, [0, 7] * 20, Y, header="a,b,y")
-    for options, value in (
-        (("--decimal", ",", "--thousands", "."), 24.2),
-        (("--decimal", ".", "--thousands", ","), 24200),
-    ):
-        X = learned(content, *options)[0].X
-        assert X["a"].iloc[0] == value
-        assert X["b"].iloc[1] == 7
 
 
 def test_days_before_or_after_months_are_asked_for(learned):
@@ -316,7 +305,7 @@ def test_a_reading_comes_back_from_json_and_reads_other_files_alike(learned, tmp
         separator=";",
     )
     rows, _ = learned(content)
-    again = Reading.from_json(json.loads(json.dumps(rows.reading.to_json())))
+    again = Reading.from_json(json.loads(json.dumps(asdict(rows.reading))))
     assert again == rows.reading
     # Alone these cells would be ambiguous, whole numbers, and so on.
     other = tmp_path / "other.csv"
@@ -327,16 +316,6 @@ def test_a_reading_comes_back_from_json_and_reads_other_files_alike(learned, tmp
     assert read["new"].iloc[0]
     assert read["kind"].tolist() == ["1", "1"]
     assert read.iloc[1, :3].isna().all()
-    other.write_text("kind;sold;a\n1;01-06-2020;1.234,5\n1;01-06-2020;2,5\n")
-    table = read_file(str(other))
-    message = (
-        r"'1.234,5' in line 2 .*, where numbers with a decimal comma are read; mend"
-    )
-    with pytest.raises(CommandError, match=message):
-        again.apply(table, ["a"])
-    message = r"'01-06-2020' in line 2 \(2 of 2 values\), where dates \(%d/%m/%Y\)"
-    with pytest.raises(CommandError, match=message):
-        again.apply(table, ["sold"])
 
 
 @pytest.mark.parametrize("kind", ["parquet", "xlsx"])
@@ -354,25 +333,21 @@ def test_typed_files_are_read_as_they_are_and_their_text_like_other_text(
         }
     )
     path = tmp_path / f"t.{kind}"
-    if kind == "xlsx":
-        frame.to_excel(path, index=False)
-    else:
-        frame.to_parquet(path)
+    write = frame.to_excel if kind == "xlsx" else frame.to_parquet
+    write(path, index=False)
     rows, notes = learned(path)
-    X = rows.X
     said = learned(path, "--dates", "sold:%d.%m.%Y", "--decimal", ",")[0]
     assert said.y.equals(rows.y)
-    assert said.X["sold"].equals(X["sold"])
-    assert rows.y.tolist() == [1.5, 3]
+    assert said.X["sold"].equals(rows.X["sold"])
     where = "row 1" if kind == "parquet" else "line 3"
     assert f"left out for want of y: 1 row ({where})" in notes
-    assert X["whole"].tolist() == [1, 3]
-    assert X["new"].tolist() == [True, True]
-    assert X["sold"].tolist() == [frame["sold"][0], frame["sold"][2]]
-    assert X["land"].iloc[0] == 24200
-    assert np.isnan(X["land"].iloc[1])
+    assert rows.y.tolist() == [1.5, 3]
+    for name in ("whole", "new", "sold"):
+        assert rows.X[name].tolist() == frame[name][[0, 2]].tolist()
+    assert rows.X["land"].iloc[0] == 24200
+    assert np.isnan(rows.X["land"].iloc[1])
     if kind == "parquet":
-        assert list(X["kind"].cat.categories) == ["b", "a"]
+        assert list(rows.X["kind"].cat.categories) == ["b", "a"]
     # Numbers that were text where the model learned stay text.
     reading = Reading(formats={"whole": ColumnFormat(kind="text")})
     read = reading.apply(read_file(str(path)), ["whole"])

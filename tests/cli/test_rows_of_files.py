@@ -1,4 +1,4 @@
-"""Weights, groups and times of rows on the command line, and programs of a model."""
+"""Weights, groups, times and classes of rows on the command line; other models."""
 
 import io
 import json
@@ -7,12 +7,16 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.datasets import load_iris
+from sklearn.tree import DecisionTreeClassifier
 
-from secret_jax import SecretRegressor
+from secret_jax import SecretClassifier, SecretRegressor
+from secret_jax.cli.fit import measured
+from secret_jax.cli.learning import Rows
 from secret_jax.cli.main import main
-from secret_jax.cli.rows import Rows
 from secret_jax.tree.file import load_model
 
+CLASSES = ("--splits", "cart", "--leaf", "constant", "--prune", "none")
 QUICK = ("--splits", "cart", "--oblique", "no", "--leaf", "linear", "--distill", "no")
 
 
@@ -114,6 +118,9 @@ def test_rows_of_no_weight_are_not_held_out(tmp_path, capsys):
         (("--group", "person", "--time", "day"), "give one"),
         (("--weight", "weight"), "no such column"),
         (("--group", "person", "--drop", "person"), "which is left out"),
+        (("--preset", "paper", "--classes"), "paper does not go with a SecretClass"),
+        (("--calibrate", "0.2", "--classes"), "--calibrate needs a target of numbers"),
+        (("--leaf", "ridge", "--classes"), "--leaf must be"),
     ],
 )
 def test_columns_that_cannot_be_used_are_refused(folder, capsys, options, message):
@@ -139,3 +146,79 @@ def test_a_booster_is_fitted_and_predicts(folder, capsys):
     assert "which has no explain" in capsys.readouterr().err
     assert main([*map(str, words), "--prune", "bic"]) == 2
     assert "--prune does not go with" in capsys.readouterr().err
+
+
+# Classes
+
+
+@pytest.fixture(scope="module")
+def flowers(tmp_path_factory):
+    X, y = load_iris(return_X_y=True, as_frame=True)
+    frame = X.assign(kind=np.array(["setosa", "versicolor", "virginica"])[y])
+    frame.columns = ["a", "b", "c", "d", "kind"]
+    frame["number"] = y
+    frame.loc[3, "kind"] = "NA"
+    path = tmp_path_factory.mktemp("classes") / "iris.csv"
+    frame.to_csv(path, index=False)
+    return path, frame
+
+
+@pytest.fixture(scope="module")
+def classifier(flowers):
+    path, _ = flowers
+    out, report = path.with_name("iris.model"), path.with_name("report")
+    places = ("--out", str(out), "--report", str(report))
+    assert main(["fit", str(path), "kind", "--drop", "number", *CLASSES, *places]) == 0
+    return out, report
+
+
+def test_a_row_of_weight_two_is_measured_twice(classifier, flowers):
+    model, frame = SecretClassifier.load(classifier[0]), flowers[1]
+    rows = frame[frame["kind"] != "NA"]
+    weight = np.where(rows["kind"] == "virginica", 3, 1)
+    X, y = rows[["a", "b", "c", "d"]], rows["kind"]
+    copies = Rows(X.loc[X.index.repeat(weight)], y.repeat(weight))
+    weighted = Rows(X, y, beside={"weight": pd.Series(weight)})
+    assert measured(model, weighted) == pytest.approx(measured(model, copies))
+    assert measured(model, Rows(X, y)) != pytest.approx(measured(model, copies))
+
+
+def test_a_saved_classifier_predicts_and_is_measured(flowers, classifier, run):
+    path, frame = flowers
+    model = SecretClassifier.load(classifier[0])
+    code, out, _ = run("predict", classifier[0], path)
+    assert code == 0
+    written = pd.read_csv(io.StringIO(out))
+    X = frame[["a", "b", "c", "d"]]
+    np.testing.assert_array_equal(written["prediction"], model.predict(X))
+    columns = [f"probability of {name}" for name in model.classes_]
+    np.testing.assert_allclose(written[columns], model.predict_proba(X), atol=1e-6)
+    scores = json.loads((classifier[1] / "errors.json").read_text())["errors"]
+    assert {"error", "log_loss", "leaves"} == set(scores["SECRET tree"])
+    files = sorted(path.name for path in classifier[1].iterdir())
+    assert files == ["errors.json", "report.html", "tree.png"]
+    page = (classifier[1] / "report.html").read_text()
+    right = 100 * (1 - scores["SECRET tree"]["error"])
+    assert f"<b>{right:.1f} %</b>" in page
+    assert f"<b>{scores['SECRET tree']['log_loss']:.3g}</b>" in page
+    assert "logistic regression" in page
+
+
+def test_numbers_are_classes_where_that_is_said(flowers, run):
+    path, _ = flowers
+    arguments = ("fit", path, "number", "--drop", "kind", *CLASSES)
+    code, out, _ = run(*arguments, "--classes")
+    assert code == 0
+    assert "number (class 0 / class 1 / class 2): a tree of" in out
+    code, out, _ = run(*arguments)
+    assert code == 0
+    head = next(line for line in out.splitlines() if "held-out rows" in line)
+    assert head.split()[-4:] == ["MAE", "R²", "RMSE", "leaves"]
+
+
+def test_a_class_that_training_never_saw_is_wrong():
+    model = DecisionTreeClassifier().fit(pd.DataFrame([[0], [1]]), ["a", "b"])
+    rows = Rows(pd.DataFrame([[0], [1]]), pd.Series(["a", "c"]))
+    found = measured(model, rows)
+    assert found["error"] == 0.5
+    assert found["log_loss"] == pytest.approx(-np.log(1e-15) / 2)

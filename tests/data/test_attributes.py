@@ -1,4 +1,6 @@
-"""Dates and ordered categories as attributes, in fit, predict, text and code."""
+"""Dates, times of zones and ordered categories, in fit, predict, text and code."""
+
+import datetime
 
 import numpy as np
 import pandas as pd
@@ -10,12 +12,11 @@ from schemas import learn_schema
 from sklearn.base import clone
 
 from secret_jax import SecretRegressor
-from secret_jax.data.attributes import Attributes
 from secret_jax.data.categories import UnseenCategoryWarning
 from secret_jax.data.columns import read_columns
-from secret_jax.data.dates import calendar
-from secret_jax.data.roles import ColumnOptions
-from secret_jax.data.schema import Role, TableSchema
+from secret_jax.data.dates import calendar, on_the_wall
+from secret_jax.data.learning import ColumnOptions
+from secret_jax.data.schema import Attributes, Role, TableSchema
 
 SIZES = ["small", "medium", "large"]
 
@@ -86,21 +87,16 @@ def test_only_the_days_of_dates_are_regressors():
     assert [schema.origin(i).part for i in range(5)] == list(parts)
 
 
-@pytest.mark.parametrize(
-    ("first", "said"),
-    [(1, ("Mon", "Tue..Sun")), (5, ("Mon..Fri", "Sat..Sun")), (6, ("Mon..Sat", "Sun"))],
-)
-def test_weekdays_are_said_in_words(first, said):
+def test_weekdays_are_said_in_words():
     """Pandas counts Monday as 0, and others as 1."""
     X = pd.DataFrame({"sold": pd.date_range("2024-01-01", periods=420)})
     weekday = X["sold"].dt.day_of_week
     model = SecretRegressor(max_leaf_nodes=2, leaf="constant", oblique=False)
-    model.fit(X, 10.0 * (weekday >= first))
-    text = model.export_text()
-    for word, days in zip(("if", "else"), said, strict=True):
+    text = model.fit(X, 10.0 * (weekday >= 5)).export_text()
+    for word, days in (("if", "Mon..Fri"), ("else", "Sat..Sun")):
         assert f"[0] {word} sold (weekday) in {days}\n" in text
     why = str(model.explain(X[weekday == 6][:1]))
-    assert f"sold (weekday) in {said[1]}" in why
+    assert "sold (weekday) in Sat..Sun" in why
     assert "sold (weekday) = Sun" in why
 
 
@@ -117,15 +113,12 @@ def test_a_column_of_dates_is_chosen_as_a_whole_or_by_its_parts():
         schema_of(frame.assign(**{"sold (year)": 1.0}))
 
 
-def test_arrow_and_files_of_it_keep_the_order(fitted, tmp_path):
+def test_files_keep_the_order(fitted, tmp_path):
     frame, y = make_table()
-    table = frame.assign(price=y)
-    table.to_parquet(tmp_path / "table.parquet", row_group_size=150)
-    arrow = clone(fitted).fit(pa.Table.from_pandas(frame), y)
+    frame.assign(price=y).to_parquet(tmp_path / "table.parquet", row_group_size=150)
     stream = clone(fitted).fit_stream(tmp_path / "table.parquet", "price")
-    for model in (arrow, stream):
-        assert model.tree_.schema.roles == fitted.tree_.schema.roles
-        np.testing.assert_allclose(model.predict(frame), fitted.predict(frame), 1e-9)
+    assert stream.tree_.schema.roles == fitted.tree_.schema.roles
+    np.testing.assert_allclose(stream.predict(frame), fitted.predict(frame), 1e-9)
 
 
 @pytest.mark.parametrize("ordered", [False, True])
@@ -137,7 +130,7 @@ def test_arrow_categories_may_be_missing_and_differ_between_chunks(ordered):
     parts = [chunk([0, None, 1], ["s", "m"]), chunk([1, 0, None], ["m", "l"])[1:]]
     column = read_columns(pa.table({"size": pa.chunked_array(parts)}))["size"]
     assert column.tolist() == ["s", None, "m", "m", None]
-    assert getattr(column, "levels", None) == (("s", "m", "l") if ordered else None)
+    assert getattr(column, "levels", ()) == (("s", "m", "l") if ordered else ())
 
 
 def as_objects(frame: pd.DataFrame) -> pd.DataFrame:
@@ -161,7 +154,7 @@ def test_the_same_dates_and_levels_of_any_kind_are_the_same(fitted, kind):
     frame, y = make_table()
     expected = fitted.predict(frame)
     assert np.array_equal(fitted.predict(SAME[kind](frame)), expected)
-    if kind in ("polars", "periods"):
+    if kind in ("polars", "pyarrow", "periods"):
         again = clone(fitted).fit(SAME[kind](frame), y.to_numpy())
         np.testing.assert_allclose(again.predict(frame), expected, rtol=1e-6)
 
@@ -240,7 +233,112 @@ def test_programs_take_dates_and_levels(fitted):
     frame = frame.assign(**parts)
     found = run_python(fitted.export_code(), frame.to_dict("records"))
     assert np.allclose(found, expected, atol=1e-4)
-    (again,) = run_onnx(fitted.to_onnx(), frame)
+    (again,) = run_onnx(fitted.export_code("onnx"), frame)
     np.testing.assert_allclose(again, found, atol=1e-9)
     again = by_sql(fitted.tree_, frame.astype({"size": object}))
     np.testing.assert_allclose(again, found, atol=1e-9)
+
+
+# Times of a zone: an instant is the same one in every zone
+
+HOURS = {"oblique": False, "splits": "cart", "leaf": "constant", "distill": False}
+
+
+def hours(zone: str | None = "Europe/Berlin") -> tuple[pd.DataFrame, np.ndarray]:
+    """Hours of some weeks around the end of summer time, and what clocks tell."""
+    sold = pd.date_range("2024-10-01", periods=1200, freq="h", tz="Europe/Berlin")
+    y = np.where(sold.hour < 12, 0.0, 9.0)
+    sold = sold.tz_localize(None) if zone is None else sold.tz_convert(zone)
+    return pd.DataFrame({"sold": sold}), y
+
+
+SAME_INSTANTS = {
+    "another zone": lambda f: f.assign(sold=f["sold"].dt.tz_convert("Asia/Tokyo")),
+    "Greenwich": lambda f: f.assign(sold=f["sold"].dt.tz_convert("UTC")),
+    "an offset": lambda f: f.assign(
+        sold=f["sold"].dt.tz_convert(datetime.timezone(datetime.timedelta(hours=-3.5)))
+    ),
+    "polars": lambda f: pl.from_pandas(f).with_columns(
+        pl.col("sold").dt.convert_time_zone("America/New_York")
+    ),
+    "Arrow": lambda f: pa.Table.from_pandas(
+        f.assign(sold=f["sold"].dt.tz_convert("+05:30"))
+    ),
+    "objects": lambda f: f.assign(
+        sold=pd.Series(f["sold"].dt.to_pydatetime(), dtype=object)
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", SAME_INSTANTS)
+def test_an_instant_in_another_zone_is_the_same(kind):
+    frame, y = hours()
+    model = SecretRegressor(**HOURS, max_depth=1).fit(frame, y)
+    assert model.tree_.schema.zones == (("sold", "Europe/Berlin"),)
+    assert "sold (hour)" in model.export_text()
+    np.testing.assert_allclose(model.predict(frame), y, atol=1e-6)
+    np.testing.assert_allclose(model.predict(SAME_INSTANTS[kind](frame)), y, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["polars", "Arrow", "an offset", "objects"])
+def test_the_zone_is_that_of_the_fit(kind, tmp_path):
+    frame, y = hours()
+    parts = np.array_split(np.arange(len(y)), 3)
+    model = SecretRegressor(**HOURS).fit(SAME_INSTANTS[kind](frame), y)
+    expected = model.predict(SAME_INSTANTS[kind](frame))
+    np.testing.assert_array_equal(model.predict(frame), expected)
+    model.save(tmp_path / "model")
+    again = SecretRegressor.load(tmp_path / "model")
+    np.testing.assert_array_equal(again.predict(frame), expected)
+    several = [
+        SAME_INSTANTS[kind](frame.iloc[part].reset_index(drop=True)) for part in parts
+    ]
+    pairs = [(part, y[rows]) for part, rows in zip(several, parts, strict=True)]
+    streamed = SecretRegressor(**HOURS).fit_stream(pairs)
+    np.testing.assert_allclose(streamed.predict(frame), expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("fitted_in", ["Europe/Berlin", None])
+def test_times_with_and_without_a_zone_are_not_mixed(fitted_in):
+    frame, y = hours(fitted_in)
+    other, _ = hours(None if fitted_in else "UTC")
+    model = SecretRegressor(**HOURS).fit(frame, y)
+    call = r"dt\.tz_localize\('Europe/Berlin'\)" if fitted_in else r"tz_localize\(None"
+    with pytest.raises(ValueError, match=rf"'sold' now holds .*\['sold'\]\..*{call}"):
+        model.predict(other)
+    with pytest.raises(ValueError, match="In batch 1: Column 'sold' now holds times"):
+        SecretRegressor().fit_stream([(frame, y), (other, y)])
+    assert np.isfinite(model.predict(frame.assign(sold=pd.NaT))).all()
+
+
+def test_one_column_with_and_without_zones_is_refused():
+    frame, y = hours()
+    cells = frame["sold"].astype(object)
+    cells.iloc[7] = pd.Timestamp("2024-10-01")
+    with pytest.raises(ValueError, match=r"with a time zone and times without one"):
+        SecretRegressor().fit(frame.assign(sold=cells), y)
+
+
+@pytest.mark.parametrize(
+    "zone", ["Europe/Berlin", "Asia/Kathmandu", "Australia/Lord_Howe"]
+)
+def test_clocks_on_walls_are_those_of_pandas(zone):
+    instants = pd.date_range("1969-12-20", "2030-01-01", freq="7h11min", tz="UTC")
+    found = on_the_wall(instants.tz_localize(None).to_numpy("M8[s]"), zone)
+    expected = instants.tz_convert(zone).tz_localize(None).to_numpy("M8[s]")
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_an_unknown_zone_is_named():
+    with pytest.raises(ValueError, match="no time zone 'Middle/Earth'"):
+        on_the_wall(np.zeros(1, "M8[s]"), "Middle/Earth")
+
+
+def test_the_first_row_does_not_choose_among_several_zones():
+    frame, y = hours()
+    offsets = [datetime.datetime.fromisoformat(t.isoformat()) for t in frame["sold"]]
+    assert len({each.tzinfo for each in offsets}) == 2  # of summer and of winter
+    mixed = pd.DataFrame({"sold": pd.Series(offsets, dtype=object)})
+    first = SecretRegressor(**HOURS).fit(mixed, y)
+    last = SecretRegressor(**HOURS).fit(mixed[::-1], y[::-1])
+    np.testing.assert_allclose(first.predict(mixed), last.predict(mixed), atol=1e-6)

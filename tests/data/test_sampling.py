@@ -5,14 +5,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from secret_jax.data.rows import Rows, Table, merged
+from secret_jax.data.rows import Rows, Table, join, merged, shuffled
 from secret_jax.data.sampling import (
     content_hash,
     hold_out,
+    repeats_of,
     sampling_factors,
     sampling_hash,
     sampling_limit,
 )
+from secret_jax.fit.prepare import parts_of
 
 # An order
 
@@ -39,7 +41,7 @@ def test_hash_is_of_the_content_the_seed_and_the_places_of_columns(rng):
 
 
 def sampled(values, share, seed):
-    hashed = sampling_hash(values, sampling_factors(values.shape[1], seed))
+    hashed = sampling_hash(values.T, sampling_factors(values.shape[1], seed))
     return hashed < sampling_limit(share)
 
 
@@ -55,7 +57,7 @@ def test_one_hash_on_the_host_and_on_a_device(rng, compiled):
     there = jax.jit(sampling_hash) if compiled else sampling_hash
     found = there(jnp.asarray(values), factors)
     assert isinstance(found, jax.Array)
-    here = sampling_hash(values, factors)
+    here = sampling_hash(values.T, factors)
     assert isinstance(here, np.ndarray)
     assert here.dtype == found.dtype == np.uint32
     assert np.array_equal(found, here)
@@ -91,12 +93,12 @@ def test_samples_are_nested_differ_by_seed_and_every_column_counts(rng):
     factors, values = sampling_factors(3, 0), values[:500]
     assert (factors % 2 == 1).all()
     assert len(set(factors.tolist())) == 3
-    hashed = sampling_hash(values, factors)
+    hashed = sampling_hash(values.T, factors)
     for column in range(3):
         changed = values.copy()
         changed[:, column] = np.nextafter(changed[:, column], np.float32(9))
-        assert not (sampling_hash(changed, factors) == hashed).any()
-    assert not (sampling_hash(values[:, ::-1], factors) == hashed).any()
+        assert not (sampling_hash(changed.T, factors) == hashed).any()
+    assert not (sampling_hash(values.T[::-1], factors) == hashed).any()
     assert sampling_limit(0.0) == sampling_limit(-1.0) == 0
     assert sampling_limit(1.0) == sampling_limit(7.0) == 2**32 - 1
 
@@ -139,3 +141,170 @@ def test_hold_out_has_its_share_of_rows_that_round_alike(kind):
         # Held-out rows are as any others: five standard errors of a mean rank.
         rank = np.argsort(np.argsort(found.table.x[:, 0])) / found.n_rows
         assert abs(rank[cut:].mean() - 0.5) < 5 * np.sqrt(1 / 12 / 500)
+
+
+# Rows that repeat others: observations, or copies of one
+
+
+def number_of(x, y, codes=None, **more) -> np.ndarray | None:
+    """Observations that every given row stands for, or None if no row repeats."""
+    codes = np.zeros((len(y), 0), np.int32) if codes is None else codes
+    found = repeats_of([*x.T], codes, y.reshape(len(y), -1), **more)
+    if found is None:
+        return None
+    rows = np.column_stack([x, codes, y])
+    np.testing.assert_array_equal(rows[found.first][found.member], rows)
+    assert (np.diff(found.first) > 0).all()
+    return found.number[found.member]
+
+
+def measured(rng, n: int) -> tuple[np.ndarray, np.ndarray]:
+    x = rng.normal(size=(n, 3))
+    return x, x[:, 0] + rng.normal(size=n)
+
+
+def test_measurements_are_copies_of_one_however_they_come_to_repeat(rng):
+    x, y = measured(rng, 300)
+    assert number_of(x, y) is None
+    bootstrap = rng.integers(0, 300, 300)
+    oversampled = np.r_[np.arange(300), np.flatnonzero(y > 1).repeat(4)]
+    for rows in (bootstrap, oversampled, np.r_[np.arange(300), 7]):
+        assert (number_of(x[rows], y[rows]) == 1).all()
+        assert (number_of(x[rows], (y > 0)[rows]) == 1).all()  # classes
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.1])
+@pytest.mark.parametrize("kind", ["truths", "categories", "counts"])
+def test_truths_categories_and_counts_are_observations(rng, noise, kind):
+    levels = {"truths": 2, "categories": 30, "counts": 8}[kind]
+    x = rng.integers(0, levels, (5000, 2))
+    y = (x[:, 0] > x[:, 1]) ^ (rng.random(5000) < noise)
+    none = np.zeros((5000, 0))
+    found = number_of(none, y, x) if kind == "categories" else number_of(x, y)
+    _, where, seen = np.unique(
+        np.c_[x, y], axis=0, return_inverse=True, return_counts=True
+    )
+    np.testing.assert_array_equal(found, seen[where.ravel()])
+
+
+def test_numbers_of_many_values_that_meet_with_several_y_are_observations(rng):
+    hour = np.round(rng.uniform(0, 24, 5000), 1)[:, None]
+    y = rng.poisson(1 + hour[:, 0] / 12)
+    found = number_of(hour, y)
+    assert found.max() > 5
+
+
+def test_a_few_that_meet_by_chance_do_not_make_copies_observations(rng):
+    x, y = measured(rng, 400)
+    x[1::40] = x[::40]  # ten pairs of other targets
+    rows = rng.integers(0, 400, 400)
+    assert (number_of(x[rows], y[rows]) == 1).all()
+
+
+@pytest.mark.parametrize("times", [2, 3])
+def test_a_table_of_which_every_row_is_repeated_is_the_table(rng, times):
+    x, y = rng.integers(0, 3, (2000, 5)), rng.integers(0, 4, 2000)
+    once = number_of(x, y)
+    rows = rng.permutation(np.tile(np.arange(2000), times))
+    np.testing.assert_array_equal(number_of(x[rows], y[rows]), once[rows])
+    given = np.full(2000, times)
+    np.testing.assert_array_equal(number_of(x, y, times=given), once)
+    # Of few cells all may be seen as often as the others.
+    few = np.tile([[0, 0], [0, 1], [1, 0], [1, 1]], (100, 1))
+    assert (number_of(few, few[:, 0] != few[:, 1]) == 100).all()
+
+
+def test_equal_rows_of_two_groups_are_two(rng):
+    x, y = measured(rng, 50)
+    group = np.repeat([0.0, 1.0], 50)
+    assert number_of(np.tile(x, (2, 1)), np.tile(y, 2), group=group) is None
+
+
+# Encoded rows: put together, put in order, and identical ones as one
+
+
+def random_rows(rng, n_rows: int) -> Rows:
+    x = rng.normal(size=(n_rows, 2)).astype(np.float32)
+    codes = rng.integers(0, 3, (n_rows, 1)).astype(np.int32)
+    weight = rng.uniform(0.5, 2.0, n_rows)
+    return Rows(Table(x, codes), rng.normal(size=(n_rows, 2)), weight)
+
+
+def together(rows: Rows) -> np.ndarray:
+    """Content and weight of every row, float64."""
+    (x, codes), targets, weight, _ = rows
+    return np.column_stack([x, codes, targets, weight])
+
+
+def test_parts_are_joined_in_their_order(rng):
+    parts = [random_rows(rng, n_rows) for n_rows in (5, 1, 0, 7)]
+    whole = join(parts)
+    assert whole.n_rows == 13
+    assert np.array_equal(together(whole), np.vstack([together(p) for p in parts]))
+    assert join(parts[:1]) is parts[0]
+
+
+def test_a_shuffle_is_of_the_content_and_the_seed(rng):
+    rows = random_rows(rng, 400)
+    first = shuffled(rows, 1)
+    assert sorted(map(tuple, together(first))) == sorted(map(tuple, together(rows)))
+    again = shuffled(rows.take(rng.permutation(400)), 1)
+    assert np.array_equal(together(again), together(first))
+    other = shuffled(rows, 2)
+    place = [np.argsort(r.targets[:, 0]) for r in (rows, first, other)]
+    # The correlation of independent orders has a deviation of 1 / sqrt(400).
+    for a, b in ((0, 1), (0, 2), (1, 2)):
+        assert abs(np.corrcoef(place[a], place[b])[0, 1]) < 5 / np.sqrt(400)
+
+
+def test_identical_rows_are_merged_and_nothing_else(rng):
+    distinct = random_rows(rng, 50)
+    # Another target, another category, another last digit: other rows.
+    x, codes = distinct.table
+    others = [
+        distinct._replace(targets=distinct.targets * 2),
+        distinct._replace(table=Table(x, codes + 1)),
+        distinct._replace(table=Table(np.nextafter(x, x + 1), codes)),
+    ]
+    whole = join([distinct, *others])
+    which = np.repeat(np.arange(200), rng.integers(1, 5, 200))
+    copies = whole.take(rng.permutation(which))
+    copies = copies._replace(weight=rng.uniform(0.5, 2.0, len(which)))
+    found, _, seen, place = merged(copies, 3)
+    np.testing.assert_array_equal(found.take(place).table.x, copies.table.x)
+    np.testing.assert_array_equal(found.take(place).targets, copies.targets)
+    assert found.n_rows == 200
+    assert seen.sum() == len(which)
+    assert np.array_equal(found.targets, shuffled(found, 3).targets)
+    expected: dict[tuple, float] = {}
+    for *content, weight in map(tuple, together(copies)):
+        expected[tuple(content)] = expected.get(tuple(content), 0.0) + weight
+    got = {tuple(content): weight for *content, weight in map(tuple, together(found))}
+    assert got.keys() == expected.keys()
+    for content, weight in expected.items():
+        assert got[content] == pytest.approx(weight, rel=1e-12)
+
+
+def interleaved(content: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of weight one, interleaved; the content of each, and its weight."""
+    n_rows = len(content)
+    table = Table(content.astype(np.float32)[:, None], np.zeros((n_rows, 0), np.int32))
+    found = merged(Rows(table, np.zeros((n_rows, 1)), np.ones(n_rows)), 0).interleaved()
+    return found.table.x[:, 0].astype(int), found.weight
+
+
+@pytest.mark.parametrize("n_parts", [2, 4, 5, 10])
+def test_every_part_holds_its_share_of_the_rows_that_are_alike(rng, n_parts):
+    seen = np.array([3, 47, 1000, 12, 7, 1, 2000, 301])
+    content, weight = interleaved(rng.permutation(np.repeat(np.arange(8), seen)))
+    assert (np.bincount(content) == np.minimum(seen, 50)).all()
+    np.testing.assert_allclose(np.bincount(content, weight), seen, rtol=1e-12)
+    heaviest = np.maximum(seen / 50, 1)
+    for part in parts_of(weight, n_parts, n_repeats=2):
+        held = np.bincount(content[part], weight[part], 8)
+        # A piece more or less on either side of each of its stretches.
+        n_stretches = np.count_nonzero(np.diff(np.r_[0, part, 0]) == 1)
+        assert (np.abs(held - seen / n_parts) < (1 + n_stretches) * heaviest).all()
+    cut = hold_out(weight, 0.25)
+    held = np.bincount(content[cut:], weight[cut:], 8)
+    assert (np.abs(held - seen / 4) < 2 * heaviest).all()

@@ -17,7 +17,7 @@ from secret_jax.datasets import (
     make_cart,
     make_fried,
 )
-from secret_jax.datasets.catalogue import DISCRETE, OPENML
+from secret_jax.datasets.loading import DISCRETE, OPENML
 
 DATA = os.environ.get("SECRET_JAX_DATA", "")
 needs_data = pytest.mark.skipif(
@@ -107,38 +107,28 @@ def test_3dsin_is_its_formula_without_noise(device):
 
 
 @everywhere
-def test_fried_attributes_and_noise(device):
+def test_fried_is_its_formula_and_noise(device):
     X, y = made(make_fried, device, random_state=0)
     assert_uniform(X, 0, 1)
-    assert_normal(y - made(make_fried, device, noise=0, random_state=0)[1], X)
-
-
-@everywhere
-def test_fried_without_noise_is_its_formula(device):
-    X, y = made(make_fried, device, noise=0, n_features=12, random_state=2)
-    assert X.shape == (N, 12)
+    without = made(make_fried, device, noise=0, random_state=0)[1]
+    assert_normal(y - without, X)
     expected = 10 * np.sin(np.pi * X[:, 0] * X[:, 1]) + 5 * (
         4 * (X[:, 2] - 0.5) ** 2 + 2 * X[:, 3] + X[:, 4]
     )
-    np.testing.assert_allclose(y, expected, **TOLERANCE[device])
+    np.testing.assert_allclose(without, expected, **TOLERANCE[device])
+    assert make_fried(9, n_features=12, device=device)[0].shape == (9, 12)
 
 
 @everywhere
-def test_cart_attributes(device):
-    X, _ = made(make_cart, device, random_state=0)
+def test_cart_is_its_formula_and_noise(device):
+    X, y = made(make_cart, device, random_state=1)
     assert_equally_likely(X[:, 0], -1, 1)
     for column in X[:, 1:].T:
         assert_equally_likely(column, -1, 0, 1)
     assert_independent(*X.T)
-
-
-@everywhere
-def test_cart_noise_has_variance_one(device):
-    X, y = made(make_cart, device, random_state=1)
     x = dict(enumerate(X.T, start=1))
-    branch = x[1] == 1
     left = -3 + 3 * x[5] + 2 * x[6] + x[7]
-    noise = y - np.where(branch, 3 + 3 * x[2] + 2 * x[3] + x[4], left)
+    noise = y - np.where(x[1] == 1, 3 + 3 * x[2] + 2 * x[3] + x[4], left)
     assert_normal(noise, X)
     more = made(make_cart, device, noise=np.sqrt(2), random_state=1)[1]
     doubled = more - (y - noise)
@@ -176,23 +166,18 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_any_csv_can_be_loaded(folder):
+def test_any_csv_can_be_loaded_and_goes_before_openml(
+    folder, tmp_path_factory, monkeypatch
+):
     houses = load("houses", folder)
     assert houses.target == "price"
     assert list(houses.X.columns) == ["size", "colour", "sold", "rooms"]
     assert houses.discrete == ("colour", "sold")
     np.testing.assert_array_equal(houses.y, [10.0, 30.0])
     assert houses.y.dtype == np.float64
-
-
-def test_a_file_named_like_a_known_set_has_columns_of_its_own(folder):
     assert load("auto_mpg", folder).discrete == ("cylinders", "model_year", "origin")
-    stock = load("stock", folder)
-    assert stock.target == "value"
-    assert stock.discrete == ("colour",)
-
-
-def test_data_home_goes_before_the_environment(folder, tmp_path_factory, monkeypatch):
+    stock = load("stock", folder)  # has columns of its own
+    assert (stock.target, stock.discrete) == ("value", ("colour",))
     other = tmp_path_factory.mktemp("other")
     (other / "houses.csv").write_text("size,cost\n1,5\n")
     monkeypatch.setenv("SECRET_JAX_DATA", str(other))
@@ -273,12 +258,6 @@ def test_openml_columns_are_renamed_and_typed(openml):
     assert cars.X.index.tolist() == [0, 1]
 
 
-def test_a_file_goes_before_openml(openml, folder):
-    assert len(load("auto_mpg", folder).y) == 2  # openml is empty: no frame of that id
-    with pytest.raises(KeyError):
-        load("auto_mpg")
-
-
 def test_unreachable_openml_points_to_a_folder(folder, monkeypatch):
     def fetch(**_):
         raise ConnectionError("no route")
@@ -311,22 +290,16 @@ REAL = {
 @pytest.mark.parametrize("name", REAL)
 def test_real_sets_are_what_they_are_known_to_be(name):
     n_rows, n_predictors, target_range, n_discrete, r_squared = REAL[name]
-    dataset = load(name, DATA)
-    assert dataset.X.shape == (n_rows, n_predictors)
-    assert dataset.y.shape == (n_rows,)
-    np.testing.assert_allclose(
-        [dataset.y.min(), dataset.y.max()], target_range, atol=5e-3
-    )
-    assert len(dataset.discrete) == n_discrete
-    assert not dataset.X.isna().any(axis=None)
-
-    indicators = pd.get_dummies(dataset.X, drop_first=True, dtype=float).to_numpy()
+    X, y, _, discrete = load(name, DATA)
+    assert X.shape == (n_rows, n_predictors)
+    assert y.shape == (n_rows,)
+    np.testing.assert_allclose([y.min(), y.max()], target_range, atol=5e-3)
+    assert len(discrete) == n_discrete
+    assert not X.isna().any(axis=None)
+    indicators = pd.get_dummies(X, drop_first=True, dtype=float).to_numpy()
     design = np.column_stack([np.ones(n_rows), indicators])
-    fitted = design @ np.linalg.lstsq(design, dataset.y, rcond=None)[0]
-    unexplained = np.sum((dataset.y - fitted) ** 2) / np.sum(
-        (dataset.y - dataset.y.mean()) ** 2
-    )
-    assert abs(1 - unexplained - r_squared) <= 5e-4
+    error = np.mean((y - design @ np.linalg.lstsq(design, y, rcond=None)[0]) ** 2)
+    assert abs(1 - error / y.var() - r_squared) <= 5e-4
 
 
 @needs_data

@@ -1,35 +1,86 @@
-"""scikit-learn's checks of the default tree, and tools that are put around estimators.
-
-Compiling takes most of the time here: trees are grown in the checks. All other
-estimators go through them in `test_every_estimator`.
-"""
+"""scikit-learn's checks of every estimator, and tools that are put around them."""
 
 from __future__ import annotations
 
+import copy
+import pickle
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 import sklearn
-from configurations import crease, shop
-from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV, cross_val_score, cross_validate
+from configurations import crease, refusal, shop
+from sklearn.base import clone, is_classifier
+from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import (
     check_dataframe_column_names_consistency,
     check_param_validation,
-    parametrize_with_checks,
+    estimator_checks_generator,
 )
 
-from secret_jax import CostComplexity, RssSplits, SecretRegressor
-from secret_jax.fit.grow.trees import Recipe
+from secret_jax import (
+    CostComplexity,
+    CrossValidation,
+    KernelTreeClassifier,
+    KernelTreeRegressor,
+    SecretBoostingClassifier,
+    SecretBoostingRegressor,
+    SecretClassifier,
+    SecretForestRegressor,
+    SecretOrdinalClassifier,
+    SecretRegressor,
+    StandardErrors,
+)
 
-# Those whose rows the default splits.
-_SPLIT = {
+_SMALL: dict[str, Any] = {"max_leaf_nodes": 3, "prune": StandardErrors(n_folds=2)}
+_STUMP: dict[str, Any] = {
+    "max_depth": 1,
+    "oblique": False,
+    "distill": False,
+    "prune": CrossValidation(n_folds=2),
+}
+_FEW: dict[str, Any] = {
+    "max_leaf_nodes": 4,
+    "max_iter": 2,
+    "early_stopping": False,
+    "n_folds": 2,
+    "learning_rate": 0.5,
+}
+# One of every class goes through all checks ...
+CLASSES = [
+    SecretRegressor(),
+    KernelTreeRegressor(SecretRegressor(**_STUMP), head="local"),
+    KernelTreeClassifier(SecretClassifier(**_STUMP), head="rbf"),
+    SecretOrdinalClassifier(SecretRegressor(**_STUMP)),
+    SecretForestRegressor(n_estimators=2),
+    SecretBoostingRegressor(**_FEW),
+    SecretClassifier.literature("cart"),
+    SecretBoostingClassifier(**_FEW),
+]
+# ... and other finders, leaves and losses through those that they could fail.
+KINDS = [
+    SecretRegressor.paper().set_params(max_depth=2),
+    SecretRegressor.literature("cart"),
+    SecretRegressor.literature("guide", max_leaf_nodes=3, prune=None),
+    SecretRegressor.literature("m5", max_leaf_nodes=3),
+    SecretRegressor.literature("retis", max_leaf_nodes=2, prune=None),
+    SecretRegressor.literature("support", **_SMALL),
+    SecretRegressor(splits="phd", leaf="linear", distill=False, oblique=True, **_SMALL),
+    SecretRegressor(loss="absolute", **_STUMP),
+    SecretRegressor(loss="poisson", **_STUMP),
+    SecretClassifier(splits="cart", prune=None, distill=False),
+]
+OF_KINDS = {
+    "check_classifiers_train",
+    "check_fit2d_1sample",
+    "check_fit_idempotent",
+    "check_methods_sample_order_invariance",
     "check_regressors_train",
-    "check_estimators_dtypes",
+    "check_sample_weight_equivalence_on_dense_data",
 }
 
 
@@ -37,25 +88,79 @@ def _name(check: Any) -> str:
     return getattr(check, "func", check).__name__
 
 
-# Some of the checks give a column as the target.
+def _checks() -> list[Any]:
+    """Parameters of all checks: an estimator, a check, and an identifier."""
+    return [
+        pytest.param(owner, check, id=f"{type(owner).__name__}{n}-{_name(check)}")
+        for n, estimator in enumerate([*CLASSES, *KINDS])
+        for owner, check in estimator_checks_generator(estimator)
+        if estimator in CLASSES
+        or (_name(check) in OF_KINDS and not getattr(check, "keywords", None))
+    ]
+
+
+# Some of the checks give a column as the target, or a single row of a class.
 @pytest.mark.filterwarnings("ignore:Column 'x[0-9]' equals the target")
-@parametrize_with_checks([SecretRegressor()])
-def test_scikit_learn_checks(estimator, check, monkeypatch):
+@pytest.mark.filterwarnings("ignore:The class .* has a single row")
+@pytest.mark.parametrize(("estimator", "check"), _checks())
+def test_scikit_learn_checks(estimator, check):
     if _name(check) == "check_array_api_input":
         # For estimators that compute with the arrays they are given; ours are read.
-        pytest.skip("needs SCIPY_ARRAY_API, and tells nothing of this estimator")
-    grown = []
-
-    def grow(recipe, rows, roots, *stage, **enough):
-        trees = grow_as_ever(recipe, rows, roots, *stage, **enough)
-        grown.extend(each.tree for each in trees)
-        return trees
-
-    grow_as_ever = Recipe.grow
-    monkeypatch.setattr(Recipe, "grow", grow)
+        pytest.skip("needs SCIPY_ARRAY_API, and tells nothing of these estimators")
+    if "max_iter" in estimator.get_params() and "class_weight" in _name(check):
+        pytest.skip("sets a thousand rounds; tests of boosters weigh classes")
     check(estimator)
-    if _name(check) in _SPLIT:
-        assert max(tree.n_leaves for tree in grown) > 1
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [SecretRegressor(**_STUMP), *CLASSES[1:]],
+    ids=lambda one: type(one).__name__,
+)
+def test_dictionaries_and_copies_of_unfitted_and_fitted_estimators(estimator):
+    X, y = crease()
+    y = y > 0 if is_classifier(estimator) else y
+    parameters = asdict(estimator)
+    assert parameters.keys() == estimator.get_params(deep=False).keys()
+    model = clone(estimator).fit(X, y)
+    assert asdict(model) == parameters
+    for copied in (copy.copy, copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))):
+        assert asdict(copied(estimator)) == parameters
+        same = copied(model)
+        assert asdict(same) == parameters
+        assert (same.predict(X) == model.predict(X)).all()
+        assert (clone(same).fit(X, y).predict(X) == model.predict(X)).all()
+    model.note_ = "of one's own"
+    assert model.fit(X, y).note_ == "of one's own"
+
+
+def test_subclasses_with_parameters_of_their_own():
+    class Stump(SecretRegressor):
+        def __init__(self, *, depth=1):
+            super().__init__(max_depth=depth, splits="cart")
+            self.depth = depth
+
+    class Two(SecretForestRegressor):
+        def __init__(self, *, n_estimators=2):
+            super().__init__(n_estimators=n_estimators)
+
+    class Network(KernelTreeRegressor):
+        def __init__(self, *, head="rbf"):
+            super().__init__(SecretRegressor(**_STUMP), head=head)
+
+    X, y = crease()
+    for kind in (Stump, Two, Network):
+        model = clone(kind()).fit(X, y)
+        assert model.score(X, y) > 0.3
+        assert len(model.get_params(deep=False)) == 1
+    stump = Stump().fit(X, y)
+    assert stump.n_leaves_ == 2
+    assert stump.cost_complexity_pruning_path(X, y).ccp_alphas[0] == 0
+    assert len(stump.stability(X, y, n_resamples=2, verbose=0)) > 0
+    with refusal("'splits__min_gain'", "['depth']"):
+        stump.set_params(splits__min_gain=1.0)
+    with refusal("'max_depth' parameter of Stump", "Got -1"):
+        Stump(depth=-1).fit(X, y)
 
 
 def test_parameters_are_refused_in_the_words_of_scikit_learn():
@@ -86,44 +191,16 @@ def test_tags_say_what_is_accepted():
 
 def test_grid_search_in_spawned_processes_finds_what_one_process_finds():
     X, y = shop(96)
-    grid = {"leaf": ["ridge", "constant"]}
-    model = SecretRegressor(max_depth=0, random_state=0)
+    grid = {"leaf": ["ridge", "constant"], "prune__alpha": [0.0]}
+    model = SecretRegressor(max_depth=0, random_state=0, prune=CostComplexity())
     found = [
         GridSearchCV(model, grid, cv=2, n_jobs=jobs, scoring="r2").fit(X, y)
         for jobs in (1, 2)
     ]
     scores = [search.cv_results_["mean_test_score"] for search in found]
     np.testing.assert_allclose(scores[0], scores[1], rtol=1e-6)
-    assert found[0].best_params_ == {"leaf": "ridge"}
+    assert found[0].best_params_ == {"leaf": "ridge", "prune__alpha": 0.0}
     assert np.isfinite(found[1].predict(X)).all()
-
-
-def test_grid_search_over_the_fields_of_values():
-    X, y = crease()
-    model = SecretRegressor(
-        oblique=False, prune=CostComplexity(), max_depth=1, random_state=0
-    )
-    grid = {"splits__n_thresholds": [2, 33], "prune__alpha": [0.0, 1e9]}
-    search = GridSearchCV(model, grid, cv=2).fit(X, y)
-    found = search.cv_results_["mean_test_score"].reshape(2, 2)  # alpha, thresholds
-    for alpha, scores in zip(grid["prune__alpha"], found, strict=True):
-        for n_thresholds, score in zip(
-            grid["splits__n_thresholds"], scores, strict=True
-        ):
-            by_hand = clone(model).set_params(
-                splits=RssSplits(n_thresholds=n_thresholds),
-                prune=CostComplexity(alpha=alpha),
-            )
-            expected = cross_val_score(by_hand, X, y, cv=2).mean()
-            assert score == pytest.approx(expected, rel=1e-9)
-    # At so high a price of a leaf no split is kept, however many were tried.
-    assert abs(found[0, 0] - found[0, 1]) > 0.01
-    assert found[1, 0] == pytest.approx(found[1, 1], rel=1e-9)
-    assert found[0, 1] > found[1, 0] + 0.5
-    assert search.best_params_["prune__alpha"] == 0
-    assert search.best_estimator_.prune == CostComplexity()
-    # What was searched over is as it was.
-    assert model.splits == "rss"
 
 
 def test_weights_and_pruning_rows_are_routed():

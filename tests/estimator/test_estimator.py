@@ -1,10 +1,10 @@
-"""The scikit-learn face: parameters, tables in and out, models, interruption."""
+"""The scikit-learn face: parameters, presets, tables in and out, models."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 import polars as pl
@@ -13,6 +13,7 @@ from configurations import (
     crease,
     every_configuration,
     planes,
+    refusal,
     regressor,
     shop,
     tree_bytes,
@@ -24,11 +25,17 @@ from secret_jax import (
     Constant,
     HoldOut,
     LeastSquares,
+    Ridge,
+    SecretClassifier,
     SecretRegressor,
     SecretSplits,
     interfaces,
     learners,
 )
+from secret_jax.learners.guide import GuideSplits
+from secret_jax.learners.m5 import M5Splits
+from secret_jax.learners.retis import RetisSplits
+from secret_jax.learners.support import SupportSplits
 
 
 @lru_cache
@@ -43,22 +50,15 @@ def test_the_setting_of_the_paper():
     expected = {
         "splits": SecretSplits(start="rows", n_starts=1, max_samples=None),
         "splits__gain": "normal",
-        "splits__n_starts": 1,
         "oblique": False,
         "leaf": Constant(clip_margin=None, tail_share=0.0, drops_regressors=False),
-        "leaf__clip_margin": None,
         "prune": HoldOut(fraction=0.375, refit=False),
         "refine": None,
         "min_samples_split": 0.01,
         "min_samples_leaf": 1,
-        "max_depth": None,
-        "max_leaf_nodes": None,
-        "splits__max_samples": None,
-        "random_state": 3,
     }
     found = model.get_params()
     assert {name: found[name] for name in expected} == expected
-    assert SecretRegressor.paper(min_samples_split=0.04).min_samples_split == 0.04
     assert SecretRegressor.paper().oblique is True
     assert SecretRegressor.paper().leaf == LeastSquares(
         clip_margin=None, tail_share=0.0, drops_regressors=False
@@ -184,7 +184,53 @@ assert state() == before
     assert done.returncode == 0, done.stderr
 
 
-def test_sizes_have_the_names_of_scikit_learns_trees():
-    model = shared("paper")
-    assert model.n_leaves_ == int(model.tree_.is_leaf.sum()) > 1
-    assert model.depth_ == len(model.decision_path(crease()[0])[0]) - 1
+PRESETS = {
+    "guide": GuideSplits(thresholds="all", n_bootstraps=50, max_samples=None),
+    "m5": M5Splits(max_samples=None),
+    "retis": RetisSplits(max_samples=None),
+    "support": SupportSplits(max_samples=None),
+}
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_keywords_override_and_the_tree_is_learned(name):
+    preset = partial(SecretRegressor.literature, name)
+    assert preset().splits == PRESETS[name]
+    assert preset(prune="bic").prune == "bic"
+    X, y = shop(500)
+    few = {} if name == "m5" else {"prune": None, "max_leaf_nodes": 6}
+    model = preset(random_state=0, **few).fit(X[:350], y[:350])
+    assert model.oblique is False
+    line = SecretRegressor(leaf=LeastSquares(indicators=False), max_leaf_nodes=1)
+    line.fit(X[:350], y[:350])
+    errors = [np.mean((y[350:] - m.predict(X[350:])) ** 2) for m in (model, line)]
+    assert errors[0] < 0.35 * errors[1]
+
+
+BUILDERS = [
+    *(SecretRegressor.paper, SecretRegressor.accurate, SecretClassifier.accurate),
+    partial(SecretClassifier.literature, "cart"),
+    *(partial(SecretRegressor.literature, name) for name in ("cart", *PRESETS)),
+]
+
+
+@pytest.mark.parametrize("build", BUILDERS)
+def test_presets_take_every_parameter_of_the_estimator(build):
+    estimator = type(build())
+    for name in estimator().get_params(deep=False):
+        given = object()
+        assert getattr(build(**{name: given}), name) is given
+    with pytest.raises(TypeError, match="n_trees"):
+        build(n_trees=3)
+
+
+def test_an_unknown_learner_is_refused():
+    with refusal("SecretClassifier", "'cart'", "'guide'"):
+        SecretClassifier.literature("guide")
+
+
+def test_names_of_leaves_are_those_of_the_paper_without_clipping():
+    for name in ("linear", "constant", "implied"):
+        assert SecretRegressor.paper(leaf=name).leaf.clip_margin is None
+    assert SecretRegressor.paper(leaf="ridge").leaf == "ridge"
+    assert SecretRegressor.paper(device="cpu", leaf=Ridge()).leaf == Ridge()

@@ -28,18 +28,18 @@ FOLDS: dict[str, Any] = {"prune": CrossValidation(n_folds=2)}
 STAGES: dict[str, tuple[str, dict[str, Any]]] = {
     "reading the table": ("fit.prepare.read_columns", FOLDS),
     "shuffling": ("data.rows.merged", FOLDS),
-    "holding rows out": ("fit.pipeline.without_share", {"prune": "holdout"}),
-    "a level": ("grow.on_host.partition", {"prune": "holdout"}),
-    "models, also of the refit": ("grow.trees.with_models", {"prune": "holdout"}),
-    "pruning": ("fit.prune.hold_out.node_errors", {"prune": "holdout"}),
+    "holding rows out": ("fit.prepare.without_share", {"prune": "holdout"}),
+    "a level": ("fit.grow.on_host.partition", {"prune": "holdout"}),
+    "models, also of the refit": ("fit.grow.trees.with_models", {"prune": "holdout"}),
+    "pruning": ("fit.prune.rules.node_errors", {"prune": "holdout"}),
     "forgetting": ("estimators.base.forget_calibration", FOLDS),
     "cutting the refitted tree": ("fit.pipeline.of_size", {"prune": "holdout"}),
     "distillation": ("fit.refine.distillation.student_rows", FOLDS),
     "cutting the distilled tree": ("fit.refine.distillation.of_size", FOLDS),
-    "cross-validation": ("fit.prune.cross_validation.weakest_links", FOLDS),
-    "a criterion": ("fit.prune.criteria.weakest_links", {"prune": "bic"}),
+    "cross-validation": ("fit.prune.rules.weakest_links", FOLDS),
+    "a criterion": ("fit.prune.rules.weakest_links", {"prune": "bic"}),
     "a penalty": (
-        "fit.prune.cost_complexity.training_path",
+        "fit.prune.rules.training_path",
         {"prune": CostComplexity(alpha=0.1)},
     ),
 }
@@ -90,7 +90,7 @@ def test_an_interrupted_fit_changes_nothing(stage, monkeypatch, tmp_path):
 
 @pytest.mark.parametrize(
     ("refine", "place"),
-    [("tao", "tao._improve_level"), (FEW, "soft.training.train_chunk")],
+    [("tao", "tao._improve_level"), (FEW, "training.train_chunk")],
 )
 def test_an_interrupted_refinement_leaves_the_new_hard_tree(refine, place, monkeypatch):
     options = {"prune": "holdout", "refine": refine}

@@ -6,11 +6,11 @@ import copy
 
 import numpy as np
 import pytest
-from configurations import crease, refusal, shop
+from configurations import refusal, shop
 from random_trees import with_gates
 
 from secret_jax import SecretClassifier, SecretRegressor
-from secret_jax.losses.deviance import Poisson, QuasiPoisson
+from secret_jax.losses.numbers import Poisson, QuasiPoisson
 from secret_jax.tree.totals import leaves_below
 
 OPTIONS = {"oblique": False, "prune": None, "max_leaf_nodes": 6, "distill": False}
@@ -135,12 +135,3 @@ def test_refit_knows_the_classes_and_refuses_gates(model):
     with refusal("gates", "gates=False"):
         soft.refit(X, y)
     assert not soft.smaller(gates=False).refit(X, y).tree_.is_soft
-
-
-def test_a_tree_that_is_small_enough_stays_as_it_is():
-    X, y = crease(250)
-    model = SecretRegressor(monotonic_cst=[1, 0, 0], min_samples_leaf=5, prune=None)
-    model.fit(X, np.where(X[:, 0] > 0, y, -y))
-    whole = model.smaller(model.n_leaves_)
-    assert whole.n_leaves_ == model.n_leaves_
-    np.testing.assert_array_equal(whole.predict(X), model.predict(X))

@@ -7,18 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from secret_jax import CostComplexity, HoldOut, SecretRegressor, SoftGates
+from secret_jax import CostComplexity, HoldOut, SecretRegressor
 from secret_jax.data.rows import Rows, Table
 from secret_jax.datasets import make_fried
-from secret_jax.fit import axis_or_oblique
+from secret_jax.fit import early_stopping, pipeline
 from secret_jax.fit.grow.trees import Recipe
-from secret_jax.fit.pipeline import divided, grow_and_prune
-from secret_jax.fit.prepare import CheckedRows, Prepared, prepare
-from secret_jax.fit.prune.cost_complexity import Unpruned
-from secret_jax.fit.prune.cross_validation import CrossValidation
-from secret_jax.fit.prune.interface import Pruned, PruningRule
+from secret_jax.fit.interface import Pruned, PruningRule
+from secret_jax.fit.pipeline import grow_and_prune
+from secret_jax.fit.prepare import CheckedRows, divided, prepare
+from secret_jax.fit.prune.rules import CrossValidation, Unpruned
 from secret_jax.splits.rss import RssSplits
-from secret_jax.tree.reshape import compact, number_in_compact
 
 
 def plan(**parameters):
@@ -62,26 +60,21 @@ def rows(n, first=0):
     return Rows(table, number.astype(float), np.ones(n))
 
 
-def prepared(prune_rows=None):
-    own = rows(100)
-    return Prepared(None, own, 1.0, None, prune_rows, None)
-
-
 @pytest.mark.parametrize("rule", [Unpruned(), CrossValidation(), CostComplexity()])
 def test_rules_that_hold_nothing_out_train_on_all_rows(rule):
-    evidence = divided(prepared(), rule)
+    evidence = divided(rows(100), None, rule)
     assert (evidence.training.n_rows, evidence.held_out) == (100, None)
-    with_others = divided(prepared(rows(30, first=100)), rule)
+    with_others = divided(rows(100), rows(30, first=100), rule)
     values = np.sort(with_others.training.targets[:, 0])
     np.testing.assert_array_equal(values, np.arange(130))
     assert with_others.held_out is None
 
 
 def test_a_hold_out_is_the_last_part_by_hash_or_what_is_given():
-    evidence = divided(prepared(), HoldOut(fraction=0.3))
+    evidence = divided(rows(100), None, HoldOut(fraction=0.3))
     np.testing.assert_array_equal(evidence.training.targets[:, 0], np.arange(70))
     np.testing.assert_array_equal(evidence.held_out.targets[:, 0], np.arange(70, 100))
-    evidence = divided(prepared(rows(30, first=100)), HoldOut())
+    evidence = divided(rows(100), rows(30, first=100), HoldOut())
     assert evidence.training.n_rows == 100
     np.testing.assert_array_equal(evidence.held_out.targets[:, 0], np.arange(100, 130))
 
@@ -117,7 +110,7 @@ def test_only_the_better_kind_is_grown_on_further_folds(crease, monkeypatch):
         parameters,
         prepare(parameters, CheckedRows(X, y[:, None], np.ones(400)), None),
     ).fitted
-    assert found.oblique == crease
+    assert found.candidates[0].oblique == crease
     assert grown == [[False, True] * 6, [crease] * 5]
     assert len(found.folds) == 10
     assert len(found.candidates) == 2
@@ -179,26 +172,10 @@ def test_growth_ends_early_at_the_tree_of_full_growth(monkeypatch):
     X, y = X[:, :4], np.where(X[:, 0] > 0.4, 3.0 + X[:, 1], -X[:, 2]) + 0.3 * noise
     small = {"oblique": False, "distill": False, "splits": RssSplits(min_gain=0.1)}
     ended = SecretRegressor(**small).fit(X, y)
-    monkeypatch.setattr(axis_or_oblique, "PATIENCE_LEVELS", 99)
+    for module in (early_stopping, pipeline):
+        monkeypatch.setattr(module, "PATIENCE_LEVELS", 99)
     whole = SecretRegressor(**small).fit(X, y)
     assert ended.n_leaves_ == whole.n_leaves_
     np.testing.assert_array_equal(ended.tree_.threshold, whole.tree_.threshold)
     np.testing.assert_allclose(ended.predict(X), whole.predict(X))
     assert ended.n_leaves_grown_ < whole.n_leaves_grown_
-
-
-@pytest.mark.parametrize("share", [0.3, 0.8])
-def test_nodes_are_told_how_far_below_a_pruned_tree_they_lie(share):
-    X, y = make_fried(600, n_features=5, random_state=1)
-    tree = SecretRegressor(oblique=False, distill=False).fit(X, y).tree_
-    kept = np.random.default_rng(0).uniform(size=tree.n_nodes) < share
-    subtree, place = compact(tree, kept), number_in_compact(tree, kept)
-    expected = tree.depth - subtree.depth[place]
-    assert expected.max() > 0
-    found = axis_or_oblique.levels_below(tree, subtree)
-    np.testing.assert_array_equal(found, expected)
-
-
-def test_a_soft_tree_that_could_not_be_trained_is_refused():
-    with pytest.raises(ValueError, match=r"'chunk' .* at most max_steps. Got 5000"):
-        plan(refine=SoftGates(chunk=5000))

@@ -14,7 +14,7 @@ from secret_jax import (
     SecretOrdinalClassifier,
     SecretRegressor,
 )
-from secret_jax.fit.prune.cross_validation import parts_of
+from secret_jax.fit.prepare import parts_of
 from secret_jax.fit.refine import tao
 from secret_jax.fit.refine.tao import Tao
 

@@ -15,7 +15,6 @@ from secret_jax.fit.alternatives import Equations
 from secret_jax.fit.grow.trees import Recipe
 from secret_jax.fit.pipeline import grow_and_prune
 from secret_jax.fit.prepare import prepare
-from secret_jax.fit.refine.distillation import Distillation
 from secret_jax.models.errors import total_error
 
 N_USEFUL, N_USELESS = 3, 15
@@ -58,28 +57,6 @@ def test_useless_columns_leave_the_equations_and_trees_err_less():
     assert without.sum() < 0.8 * whole.sum()
 
 
-def test_stages_of_the_second_tree_say_what_it_is(capfd):
-    regressor(verbose=1).fit(*table(500, 2))
-    stages = [line[6:] for line in capfd.readouterr().err.splitlines()]
-    again = [s for s in stages if s.startswith("equations without ")]
-    assert "reading the columns" in stages
-    assert any(s.endswith(" columns: reading the columns") for s in again)
-    assert len({*stages}) == len(stages)
-
-
-def test_only_the_winner_is_distilled(monkeypatch):
-    taught, distil = [], Distillation.__call__
-
-    def counted(distillation, fitted, recipe):
-        taught.append(recipe.schema.roles)
-        return distil(distillation, fitted, recipe)
-
-    monkeypatch.setattr(Distillation, "__call__", counted)
-    model = SecretRegressor().fit(*table(500))
-    assert len(regressors_of(model)) < N_USEFUL + N_USELESS  # the second tree has won
-    assert taught == [model.tree_.schema.roles]
-
-
 def test_what_is_overtaken_is_not_grown_to_its_end(monkeypatch):
     begun, ended, grow = [], [], Recipe.grow
 
@@ -90,7 +67,7 @@ def test_what_is_overtaken_is_not_grown_to_its_end(monkeypatch):
         return found
 
     monkeypatch.setattr(Recipe, "grow", recorded)
-    model = regressor(distill=False).fit(*table(4000, 6))
+    model = regressor().fit(*table(4000, 6))  # which alone is distilled
     assert begun[0] == N_USEFUL + N_USELESS
     assert len({*begun}) > 1
     assert {*ended} == {len(regressors_of(model))}
@@ -159,8 +136,6 @@ def test_all_ways_of_predicting_know_the_order_of_the_columns():
     assert n_regressors < 13
     expected = model.predict(pd.DataFrame(X).to_numpy(object))
     np.testing.assert_allclose(model.predict(X), expected, rtol=1e-5)
-    one_by_one = [model.predict(row[None])[0] for row in X[:20]]
-    np.testing.assert_allclose(one_by_one, expected[:20], rtol=1e-5)
     on_device = jax.device_put(X.astype(np.float32))
     for found in (
         model.predict(on_device),

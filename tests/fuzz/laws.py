@@ -156,7 +156,9 @@ def programs_predict_the_same(case: Case) -> None:
         found["python"] = [scope["predict"](row) for row in rows]
     else:
         found["python"] = [[*scope["predict_proba"](row).values()] for row in rows]
-    found["onnx"] = run.run_onnx(model.to_onnx(**case.second), X)[0 if is_one else 1]
+    found["onnx"] = run.run_onnx(model.export_code("onnx", **case.second), X)[
+        0 if is_one else 1
+    ]
     if is_one and hasattr(model, "tree_") and not model.tree_.is_soft:
         found["sql"] = run.by_sql(model.tree_, X, **case.second)
     for predicted in found.values():
@@ -168,8 +170,9 @@ def models_can_be_read(case: Case) -> None:
     if callable(getattr(model, "distill", None)):
         assert np.isfinite(case.said_by(model.distill())).all()
     if hasattr(model, "to_dataframe"):
-        for way in ("export_text", "export_dot", "summary", "to_html", "to_dataframe"):
+        for way in ("export_text", "summary", "to_html", "to_dataframe"):
             assert len(getattr(model, way)()) > 0
+        assert model.export_code("dot").startswith("digraph")
         more = {"sample_weight": weight, "groups": groups}
         more |= {"n_resamples": 2, "verbose": 0}
         shares = model.stability(X, y, **more)

@@ -20,7 +20,7 @@ from schemas import learn_schema
 from secret_jax import SecretRegressor, SecretSplits, SoftGates
 from secret_jax.data.columns import read_columns
 from secret_jax.data.encoding import encode
-from secret_jax.data.roles import ColumnOptions
+from secret_jax.data.learning import ColumnOptions
 from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
 from secret_jax.fit.grow.grower import grown

@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 
 from secret_jax.inspect.code.export import export_code
-from secret_jax.inspect.code.onnx import to_onnx
 from secret_jax.tree.structure import Tree
 
 # What `export_code` promises, in deviations of the target: hard trees, and gates.
@@ -56,7 +55,7 @@ def run_python(code: str, rows: list[dict[str, Any]]) -> np.ndarray:
 
 
 def by_onnx(tree: Tree, frame: pd.DataFrame) -> np.ndarray:
-    return run_onnx(to_onnx(tree), frame)[0]
+    return run_onnx(export_code(tree, "onnx"), frame)[0]
 
 
 def run_onnx(model: Any, frame: pd.DataFrame) -> list[np.ndarray]:

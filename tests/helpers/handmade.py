@@ -11,7 +11,7 @@ import numpy as np
 from schemas import learn_schema
 
 from secret_jax import SecretRegressor
-from secret_jax.data.roles import ColumnOptions
+from secret_jax.data.learning import ColumnOptions
 from secret_jax.data.rows import Table
 from secret_jax.data.schema import Role, TableSchema
 from secret_jax.tree.reshape import compact

@@ -3,8 +3,7 @@
 import numpy as np
 
 from secret_jax.data.columns import ReadTable
-from secret_jax.data.learning import Learner
-from secret_jax.data.roles import ColumnOptions
+from secret_jax.data.learning import ColumnOptions, Learner
 from secret_jax.data.schema import TableSchema
 
 

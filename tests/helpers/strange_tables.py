@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,20 +30,24 @@ def drawn(few: int) -> settings:
 
 
 class Case(NamedTuple):
-    """What goes into a fit.
-
-    Attributes
-    ----------
-    kinds : tuple of str
-        Of the columns, in words.
-    X, y, weight
-        In whatever container.
-    """
+    """What goes into a fit, in whatever container; kinds of columns in words."""
 
     kinds: tuple[str, ...]
     X: Any
     y: Any
     weight: Any
+
+
+CONTAINERS: dict[str, Callable[[pd.DataFrame], Any]] = {
+    "pandas": lambda table: table,
+    "odd index": lambda table: table.set_axis([7] * len(table)),
+    "polars": pl.from_pandas,
+    "array": lambda table: table.to_numpy(),
+    "Fortran order": lambda table: np.asfortranarray(table.to_numpy()),
+    "every second row": lambda table: np.repeat(table.to_numpy(), 2, axis=0)[::2],
+    "list": lambda table: table.to_numpy().tolist(),
+    "numbers as names": lambda table: table.set_axis(range(table.shape[1]), axis=1),
+}
 
 
 def _with_gaps(values: Any, rng: Rng, share: float = 0.2) -> pd.Series:
@@ -226,40 +231,6 @@ def _mostly(good: dict[str, Any], bad: dict[str, Any]) -> st.SearchStrategy[Any]
     )
 
 
-def _table(frame: dict[str, Any], container: str) -> Any:
-    table = pd.DataFrame(frame)
-    match container:
-        case "pandas":
-            return table
-        case "odd index":
-            return table.set_axis([7] * len(table))
-        case "polars":
-            return pl.from_pandas(table)
-        case "array":
-            return table.to_numpy()
-        case "Fortran order":
-            return np.asfortranarray(table.to_numpy())
-        case "every second row":
-            return np.repeat(table.to_numpy(), 2, axis=0)[::2]
-        case "list":
-            return table.to_numpy().tolist()
-        case "names that are numbers":
-            return table.set_axis(range(table.shape[1]), axis=1)
-    raise AssertionError(container)
-
-
-CONTAINERS = (
-    "pandas",
-    "odd index",
-    "polars",
-    "array",
-    "Fortran order",
-    "every second row",
-    "list",
-    "names that are numbers",
-)
-
-
 @st.composite
 def cases(draw: Callable[..., Any]) -> Case:
     """A table, a target that may depend on its first column of numbers, and weights."""
@@ -276,11 +247,9 @@ def cases(draw: Callable[..., Any]) -> Case:
         columns["c1"] = columns["c0"]  # a duplicate
     y = draw(_mostly(TARGETS, BAD_TARGETS))(rng, signal)
     weight = draw(_mostly(WEIGHTS, BAD_WEIGHTS))(rng, n_rows)
-    container = draw(st.sampled_from(CONTAINERS))
-    try:
-        X = _table(columns, container)
-    except Exception:  # what polars does not take
-        X = _table(columns, "pandas")
+    X = table = pd.DataFrame(columns)
+    with suppress(Exception):  # what polars does not take
+        X = CONTAINERS[draw(st.sampled_from([*CONTAINERS]))](table)
     if draw(st.integers(0, 4)) == 0:  # duplicate rows
         rows = rng.integers(0, max(n_rows // 4, 1), n_rows)
         if isinstance(X, np.ndarray):

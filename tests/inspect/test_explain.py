@@ -7,10 +7,17 @@ import pytest
 from configurations import shop
 from handmade import BUSHY, SHAPES, STUMP, axis_stump, build_tree, rows
 from random_trees import NAMES, encode, random_rows, random_tree, with_gates
+from sklearn.datasets import load_iris
 
-from secret_jax import SecretRegressor
+from secret_jax import SecretClassifier, SecretRegressor
 from secret_jax.inspect.equations import model_in_original_units
-from secret_jax.inspect.explain import Explanation, explain_rows, split_levels
+from secret_jax.inspect.explain import (
+    Explanation,
+    explain_rows,
+    feature_importances,
+    split_levels,
+    sum_variances,
+)
 from secret_jax.inspect.view import as_view
 from secret_jax.inspect.words import path_sentence
 from secret_jax.tree.routing import apply, predict
@@ -156,3 +163,71 @@ def test_names_of_the_table_give_way_to_those_of_the_columns():
     schema = dataclasses.replace(tree.schema, names=("colour", "prediction", "leaf"))
     frame = explained(dataclasses.replace(tree, schema=schema), rows()).to_dataframe()
     assert {"prediction", "prediction_", "leaf", "leaf_"} <= set(frame)
+
+
+def stump_tree(root, left, right, errors, kind=SplitKind.AXIS, attribute=1):
+    """Models and errors by hand; ``a`` is the regressor, ``b`` is split on."""
+    tree = build_tree(STUMP, seed=0)
+    direction = np.zeros((3, 2), np.float32)
+    if kind == SplitKind.AXIS:
+        direction[0, attribute] = 1
+    return dataclasses.replace(
+        tree,
+        kind=np.array([kind, 0, 0], np.int32),
+        attribute=np.array([attribute, -1, -1], np.int32),
+        direction=direction,
+        coefficient=np.array([[root], [left], [right]], float),
+        weight=np.array([100.0, 50, 50]),
+        train_error=np.array(errors, float)[:, None],
+    )
+
+
+def test_known_shares():
+    # The root explains .4 by a; the split on b another .4 by the intercepts alone.
+    tree = stump_tree([0, 0.6], [-1, 0.6], [1, 0.6], [0.6, 0.2, 0.2])
+    np.testing.assert_allclose(feature_importances(tree), [0, 0.5, 0.5])
+    # A slope that turns round with b is a matter of both.
+    tree = stump_tree([0, 0], [0, -1], [0, 1], [1, 0, 0])
+    np.testing.assert_allclose(feature_importances(tree), [0, 0.5, 0.5])
+    # The same with the colour.
+    tree = stump_tree([0, 0], [0, -1], [0, 1], [1, 0, 0], SplitKind.DISCRETE, 0)
+    np.testing.assert_allclose(feature_importances(tree), [0.5, 0.5, 0])
+    # A split that saves nothing is worth nothing, one that costs neither.
+    tree = stump_tree([0, 0.6], [-1, 0.6], [1, 0.6], [0.6, 0.7, 0.6])
+    np.testing.assert_allclose(feature_importances(tree), [0, 1, 0])
+
+
+def test_a_constant_target_has_none():
+    tree = stump_tree([0, 0], [0, 0], [0, 0], [1, 1, 1])
+    assert not feature_importances(tree).any()
+
+
+def test_the_indicators_of_a_column_vary_together(rng):
+    """What a column of categories adds, against the variance of the rows."""
+    tree = random_tree(0, 3)
+    schema = dataclasses.replace(
+        tree.schema,
+        n_regressors=7,
+        center=np.zeros(8),
+        scale=np.ones(8),
+        indicators=((0, 0), (0, 1), (0, 2)),
+    )
+    code = rng.integers(0, 3, 500)
+    x = np.column_stack([rng.normal(size=(500, 4)), np.eye(3)[code]])
+    spread, center = (np.tile(s, (tree.n_nodes, 1)) for s in (x.std(0), x.mean(0)))
+    tree = dataclasses.replace(tree, schema=schema, center=center, spread=spread)
+    for worth in ([3.0, 3.0, 3.0], [1.0, -2.0, 0.0]):
+        slopes = np.array([1.0, 0.5, 0.0, -2.0, *worth])
+        found = sum_variances(tree, 1, slopes)
+        of_numbers = (slopes[:4] * x[:, :4].std(axis=0)) ** 2
+        np.testing.assert_allclose(found[[0, 2, 3, 6]], of_numbers)
+        assert found[1] == pytest.approx(np.var(x[:, 4:] @ worth), abs=1e-12)
+
+
+def test_shares_add_up_to_one_if_the_equation_of_a_single_class_tells_anything():
+    X, y = load_iris(return_X_y=True)
+    model = SecretClassifier(max_depth=0, prune=None).fit(X, y)
+    coefficient = model.tree_.coefficient.copy()
+    coefficient[:, 1:, 1:] = 0.0
+    model.tree_ = dataclasses.replace(model.tree_, coefficient=coefficient)
+    assert model.feature_importances_.sum() == pytest.approx(1)

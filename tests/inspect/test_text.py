@@ -1,6 +1,5 @@
 """The printed tree: it says what the tree does, in the units of the data."""
 
-import inspect
 import re
 from dataclasses import replace
 from itertools import pairwise
@@ -11,18 +10,19 @@ import pytest
 from random_trees import NAMES, TOWNS, encode, random_rows, random_tree
 
 from secret_jax import SecretRegressor
-from secret_jax.inspect.dot import export_dot
+from secret_jax.inspect.code.export import export_code
 from secret_jax.inspect.equations import (
     LinearSplit,
     conditions_at,
     model_in_original_units,
+    rounded_split,
 )
-from secret_jax.inspect.plot.tree import plot_tree
-from secret_jax.inspect.rounding import printed_model, rounded_split
+from secret_jax.inspect.tables import to_dataframe
 from secret_jax.inspect.text import export_text
+from secret_jax.inspect.view import as_view
 from secret_jax.inspect.words import model_equation, split_sentence
-from secret_jax.tree.routing import predict
-from secret_jax.tree.structure import SplitKind, Tree
+from secret_jax.tree.routing import apply, predict
+from secret_jax.tree.structure import SplitKind, StopReason, Tree
 
 _NUMBER = r"\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?"
 _TERM = re.compile(
@@ -133,10 +133,6 @@ def test_default_rounding_is_negligible_and_more_digits_deviate_less():
     assert deviations[1] < 0.007
 
 
-def labels(equation) -> tuple[str, ...]:
-    return tuple(term.label for term in equation.terms)
-
-
 def linear_tree(direction, threshold, coefficient=(0, 0, 0, 0, 0), **changes) -> Tree:
     """Two leaves under a split on continuous attributes."""
     tree = random_tree(0, 2, kinds=(SplitKind.OBLIQUE,))
@@ -157,70 +153,23 @@ def test_oblique_split_begins_with_the_largest_effect_and_a_factor_of_one():
     tree = linear_tree([-0.5, 2, 0, 0, 0], 0.25)
     # 2 (w - 1990)/8 - 0.5 (l - 0.52)/0.12 <= 0.25, times 8/2.
     assert split_sentence(tree, 0) == "shell weight - 16.6667 length <= 1982.333316"
-    assert split_sentence(tree, 0, side="right") == (
-        "shell weight - 16.6667 length > 1982.333316"
-    )
+    negative = linear_tree([0, -2, 0, 0, 0], 0.25)  # turns the inequality round
+    for side, words in (("left", ">= 1989"), ("right", "< 1989")):
+        assert split_sentence(negative, 0, side) == f"shell weight {words}"
 
 
-def test_negative_first_coefficient_turns_the_inequality_round():
-    tree = linear_tree([0, -2, 0, 0, 0], 0.25)
-    assert split_sentence(tree, 0) == "shell weight >= 1989"
-    assert split_sentence(tree, 0, side="right") == "shell weight < 1989"
-
-
-@pytest.mark.parametrize("width", [0.0, 0.5])
-def test_rounded_split_is_right_at_the_center(width):
+def test_a_rounded_gate_is_right_at_the_center_and_may_leave_out_a_term():
     tree = linear_tree([0.3, -0.7, 0.2, 1e-5, 0.111], 0.3)
-    tree = replace(tree, gate_width=np.array([width, 0, 0], np.float32))
-    exact = conditions_at(tree, 0)[0][1]
+    tree = replace(tree, gate_width=np.array([0.5, 0, 0], np.float32))
+    ((_, exact),) = conditions_at(tree, 0)
     assert isinstance(exact, LinearSplit)
     rounded = rounded_split(exact, 2)
-    assert "2nd (kg)" in labels(exact)
-    # Only of a gate a term may be left out: no row may change sides.
-    assert ("2nd (kg)" in labels(rounded)) == (width == 0)
+    assert len(rounded.terms) == len(exact.terms) - 1
     slack, rounded_slack = (
         split.threshold - sum(term.factor * term.center for term in split.terms)
         for split in (exact, rounded)
     )
-    close = (0.002 if width else 1e-6) * exact.terms[0].spread
-    assert abs(rounded_slack - slack) < close
-
-
-def test_terms_are_sorted_by_effect_and_dropped_only_below_the_rounding():
-    # In original units the third slope is the largest by far, the fourth tiny.
-    tree = linear_tree([1, 0, 0, 0, 0], 0, (0.5, 0.1, 0.2, 0.05, 0.0004))
-    model = model_in_original_units(tree, 1)
-    assert labels(model) == ("shell weight", "length", "a - b", "2nd (kg)")
-    for precision, n_terms in ((None, 3), (4, 4)):
-        terms = printed_model(model, precision).terms
-        assert [term.main.label for term in terms] == list(labels(model)[:n_terms])
-    # 0.5 * 3.2 + 9.9 at the center, less 2.67 * 0.52; the other two columns are far
-    # from zero and counted from their means.
-    assert model_equation(tree, 1) == (
-        "rings = 10.11 + 0.08 (shell weight - 1990) + 2.67 length "
-        "+ 80,000 ('a - b' + 3e-5)"
-    )
-    # Of what is not shown the mean is told, 2.67 * 0.52; the constant stays.
-    assert model_equation(tree, 1, max_terms=1) == (
-        "rings = 10.11 + 0.08 (shell weight - 1990) + 1.39 (what 2 smaller terms "
-        "add on average)"
-    )
-
-
-def test_terms_are_sorted_by_what_they_move_in_their_node():
-    tree = linear_tree([1, 0, 0, 0, 0], 0, (0.5, 0.1, 0.2, 0.05, 0.02))
-    spread = np.ones((3, 4))
-    spread[1] = [1.0, 0.1, 10.0, 0.0]
-    tree = replace(tree, spread=spread)
-    names = ("a - b", "length", "shell weight", "2nd (kg)")
-    model = model_in_original_units(tree, 1)
-    assert labels(model) == names
-    np.testing.assert_allclose(
-        [term.effect for term in model.terms], [3.2 * 0.5, 3.2 * 0.1, 3.2 * 0.02, 0]
-    )
-    assert labels(model_in_original_units(tree, 2)) == (
-        *("shell weight", "length", "a - b", "2nd (kg)"),
-    )
+    assert abs(rounded_slack - slack) < 0.002 * exact.terms[0].spread
 
 
 def discrete_tree(left: list[int], attribute: int) -> Tree:
@@ -233,36 +182,18 @@ def discrete_tree(left: list[int], attribute: int) -> Tree:
 
 
 @pytest.mark.parametrize(
-    ("left", "attribute", "options", "yes", "no"),
+    ("left", "max_categories", "yes", "no"),
     [
-        ([0, 2], 0, {}, "sex in {F, M}", "sex in {I}"),
-        (
-            range(1, 12),
-            1,
-            {},
-            "place not in {town0}",
-            "place in {town0}",
-        ),
-        (
-            range(6),
-            1,
-            {"max_categories": 2},
-            "place in {town0, town1, ... 4 more}",
-            "place in {town6, town7, ... 4 more}",
-        ),
-        (
-            range(11),
-            1,
-            {"max_categories": None},
-            f"place in {{{', '.join(TOWNS[:11])}}}",
-            "place in {town11}",
-        ),
+        (range(1, 12), 8, "not in {town0}", "in {town0}"),
+        (range(6), 2, "in {town0, town1, ... 4 more}", "in {town6, town7, ... 4 more}"),
+        (range(11), None, f"in {{{', '.join(TOWNS[:11])}}}", "in {town11}"),
     ],
 )
-def test_discrete_sentences(left, attribute, options, yes, no):
-    tree = discrete_tree(list(left), attribute)
-    assert split_sentence(tree, 0, **options) == yes
-    assert split_sentence(tree, 0, side="right", **options) == no
+def test_the_shorter_of_two_lists_of_categories(left, max_categories, yes, no):
+    tree = discrete_tree([*left], 1)
+    for side, words in (("left", yes), ("right", no)):
+        said = split_sentence(tree, 0, side, max_categories=max_categories)
+        assert said == f"place {words}"
 
 
 def test_categories_that_cannot_reach_a_node_are_not_listed():
@@ -293,44 +224,6 @@ def test_breaks_in_names_and_categories_break_no_line():
     assert summary.startswith("Area (m2): 1 leaf, depth 0\n")
 
 
-def test_models_that_are_shown_and_lines():
-    tree = random_tree(5, 12, kinds=(2,))
-    text = export_text(tree, precision=8)
-    assert text.count("rings = ") == tree.n_leaves
-    assert max(map(len, text.splitlines())) <= 100
-    constant = linear_tree([1, 0, 0, 0, 0], 0, (0.5, 0, 0, 0, 0))
-    assert "[1] rings = 11.5\n" in export_text(constant)
-    assert "clipped" not in export_text(constant)
-
-
-def test_facts_of_a_leaf():
-    tree = linear_tree(
-        [1, 0, 0, 0, 0],
-        0,
-        (0.5, 1, 0, 0, 0),
-        weight=np.array([1500.0, 1203.0, 297.0]),
-        train_error=np.array([[0.0], [0.25], [1e-20]]),
-        degrees=np.ones(3),
-        gate_width=np.zeros(3, np.float32),
-        lower=np.full((3, 1), -1.0),
-        upper=np.full((3, 1), 1.0),
-        clip_margin=0.1,
-        mean=np.array([[0.0], [0.2], [3000.0]]),
-    )
-    lines = export_text(tree).splitlines()
-    assert lines[0] == (
-        "rings: a tree of 2 leaves, depth 1, 5 numbers to read, grown on 1,500 rows"
-    )
-    first = lines.index("|   [1] rings = -2.37 + 26.67 length")
-    assert lines[first + 1 : first + 3] == [
-        "|       1,203 rows (80.2 %), mean 10.5, error 1.6, clipped to [6.06, 13.74]",
-        lines[first - 1].replace("if", "else").replace("<=", ">"),
-    ]
-    assert lines[-1].endswith(
-        "297 rows (19.8 %), mean 9609.9, error 0, clipped to [6.06, 13.74]"
-    )
-
-
 def test_max_depth_shows_the_models_of_the_last_level():
     tree = random_tree(5, 12)
     text = export_text(tree, max_depth=1)
@@ -339,24 +232,6 @@ def test_max_depth_shows_the_models_of_the_last_level():
     below = sum(int(n) for n in re.findall(r"\.\.\. (\d+) lea(?:f|ves) below", text))
     alone = sum(bool(tree.is_leaf[node]) for node in nodes)
     assert below + alone == tree.n_leaves
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"precision": 0}, ValueError, "precision is 0"),
-        ({"precision": 2.5}, TypeError, "precision is 2.5"),
-        ({"max_depth": -1}, ValueError, "max_depth is -1"),
-        ({"max_depth": True}, TypeError, "max_depth is True"),
-        ({"max_categories": "many"}, TypeError, "max_categories is 'many'"),
-        ({"max_terms": 1.5}, TypeError, "max_terms is 1.5"),
-    ],
-)
-def test_wrong_options_are_refused(options, error, message):
-    for write in (export_text, export_dot, plot_tree):
-        if set(options) <= set(inspect.signature(write).parameters):
-            with pytest.raises(error, match=re.escape(message)):
-                write(random_tree(0, 1), **options)
 
 
 def test_leaves_have_no_split_and_unknown_nodes_nothing():
@@ -372,3 +247,93 @@ def test_one_target_alone_is_told(loss):
     X = np.arange(40.0)[:, None]
     model = SecretRegressor(loss=loss, max_leaf_nodes=1).fit(X, np.full(40, 3.0))
     assert "mean 3, " in model.export_text()
+
+
+_VALUE = r'"((?:[^"\\]|\\.)*)"|([\w.]+)'
+
+
+def parse(text: str):
+    """Boxes, edges and defaults with their attributes; fails on anything else."""
+    first, *statements, last = text.rstrip("\n").split("\n")
+    assert (first, last) == ("digraph tree {", "}")
+    found = {}
+    for statement in statements:
+        start, end, rest = re.fullmatch(
+            r"    (\w+)(?: -> (\d+))? \[(.*)\];", statement
+        ).groups()
+        assert re.sub(rf"\w+=(?:{_VALUE})(?:, |$)", "", rest) == "", statement
+        found[start if end is None else (int(start), int(end))] = {
+            name: re.sub(r"\\(.)", lambda m: "\n" if m[1] == "n" else m[1], text)
+            or word
+            for name, text, word in re.findall(rf"(\w+)=(?:{_VALUE})", rest)
+        }
+    edges = {key: one for key, one in found.items() if isinstance(key, tuple)}
+    boxes = {int(key): one for key, one in found.items() if str(key).isdecimal()}
+    return boxes, edges, found["graph"]
+
+
+def in_one_line(label: str) -> str:
+    return " ".join(label.split("\n")[:-1])
+
+
+@pytest.mark.parametrize("n_leaves", [1, 2, 9, 25])
+def test_every_node_and_every_link_is_there(n_leaves):
+    tree = random_tree(n_leaves, n_leaves)
+    boxes, edges, graph = parse(export_code(tree, "dot"))
+    assert sorted(boxes) == list(range(tree.n_nodes))
+    assert set(edges) == {(int(tree.parent[n]), n) for n in range(1, tree.n_nodes)}
+    assert graph["rankdir"] == "TB"
+    assert graph["label"].startswith(f"rings: {n_leaves} lea")
+    for node, attributes in boxes.items():
+        if tree.is_leaf[node]:
+            words = model_equation(tree, node, max_terms=8)
+            assert attributes["tooltip"] == StopReason.PRUNED.sentence
+        else:
+            words = split_sentence(tree, node, max_terms=8)
+        label = attributes["label"]
+        assert in_one_line(label) == f"[{node}] {words}"
+        assert label.split("\n")[-1] == ", ".join(as_view(tree).facts(node))
+        assert max(map(len, label.split("\n"))) < 80
+    for (parent, child), attributes in edges.items():
+        left = tree.left[parent] == child
+        assert attributes["label"] == ("yes" if left else "no")
+        share = tree.weight[child] / tree.weight[0]
+        assert float(attributes["penwidth"]) == pytest.approx(0.5 + 5 * share, abs=0.01)
+
+
+def test_quotes_backslashes_and_line_breaks_in_names_are_kept_apart():
+    tree = random_tree(5, 6, kinds=(1,))
+    names = tuple(f'a "{i}" \\n {{|}} ]; b\nc' for i in range(len(tree.schema.names)))
+    schema = replace(tree.schema, names=names, target_names=('y"',))
+    boxes, _, graph = parse(export_code(replace(tree, schema=schema), "dot"))
+    assert len(boxes) == tree.n_nodes
+    assert graph["label"].startswith('y": 6 leaves')
+    words = split_sentence(replace(tree, schema=schema), 0)
+    assert in_one_line(boxes[0]["label"]) == f"[0] {words}"
+
+
+def test_following_the_table_is_following_the_tree():
+    tree = random_tree(11, 12, kinds=(SplitKind.AXIS, SplitKind.DISCRETE))
+    columns = random_rows(5, 200)
+    table = to_dataframe(tree).to_dict("list")
+    names = list(tree.schema.names)
+
+    def next_node(node, row):
+        value = columns[names.index(table["attribute"][node])][row]
+        if table["kind"][node] == "axis":
+            left = value <= table["threshold"][node]
+        else:
+            codes = tree.schema.categories[tree.attribute[node]]
+            left = tree.goes_left[node, codes.index(value)]
+        return table["left" if left else "right"][node]
+
+    reached = []
+    for row in range(200):
+        node = 0
+        while table["kind"][node] != "leaf":
+            child = next_node(node, row)
+            assert table["parent"][child] == node
+            assert table["depth"][child] == table["depth"][node] + 1
+            node = child
+        reached.append(node)
+    np.testing.assert_array_equal(reached, apply(tree, encode(columns)))

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import gc
 import hashlib
 import os
-import pickle
 import pkgutil
 import subprocess
 import sys
@@ -15,12 +13,9 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 
-import chex
-import joblib
 import numpy as np
 import pytest
-from configurations import FEW, crease, regressor, shop, tree_bytes
-from sklearn.utils.validation import check_is_fitted
+from configurations import FEW, crease, regressor, shop
 
 import secret_jax
 from secret_jax import SecretRegressor
@@ -165,29 +160,3 @@ def test_many_fits_leave_neither_programs_nor_memory_behind():
     gc.collect()
     assert compiled_programs() == programs
     assert resident() - memory < 20e6
-
-
-COPIES = {
-    "pickle": lambda model, path: pickle.loads(pickle.dumps(model)),
-    "deepcopy": lambda model, path: copy.deepcopy(model),
-    "joblib": lambda model, path: joblib.load(joblib.dump(model, path)[0]),
-    "file": lambda model, path: (model.save(path), SecretRegressor.load(path))[1],
-}
-
-
-@pytest.mark.parametrize("way", COPIES)
-def test_copies_are_equal_and_their_own(way, tmp_path):
-    kind = "blend"
-    model = copy.copy(fitted(kind)).conformalize(*TABLES.get(kind, crease)(64, seed=6))
-    other = COPIES[way](model, tmp_path / "copy")
-    check_is_fitted(other)
-    assert other.get_params() == model.get_params()
-    assert tree_bytes(other.tree_) == tree_bytes(model.tree_)
-    rows = rows_of(kind)
-    before = model.predict(rows)
-    chex.assert_trees_all_equal(
-        other.predict_interval(rows), model.predict_interval(rows)
-    )
-    assert other.export_text() == model.export_text()
-    other.fit(*crease(64))  # of a copy leaves the first as it was
-    assert np.array_equal(model.predict(rows), before)

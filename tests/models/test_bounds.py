@@ -40,15 +40,10 @@ def test_mixtures_have_bounds_and_targets_of_both_signs_or_no_clipping_none():
     soft = SecretRegressor(leaf="linear", refine="soft", **OPTIONS).fit(X, y)
     assert "shares, clipped to [0, " in soft.export_text()
     assert SecretRegressor(**OPTIONS).fit(X, y - 50.0).tree_.bounds is None
+    both = SecretRegressor(leaf="linear", **OPTIONS)
+    predicted = both.fit(X, np.column_stack([y, y - 50.0])).predict(5.0 * X)
+    assert predicted[:, 0].min() >= 0 > predicted[:, 1].min()
+    assert "clipped to [0, " in both.export_text(output=0)
+    assert "clipped to [0, " not in both.export_text(output=1)
     free = SecretRegressor(leaf=LeastSquares(clip_margin=None), **OPTIONS)
     assert free.fit(X, y).predict(10.0 * X).min() < 0
-
-
-def test_every_output_has_bounds_of_its_own():
-    X, y = hours()
-    both = np.column_stack([y, y - 50.0])
-    model = SecretRegressor(leaf="linear", **OPTIONS).fit(X, both)
-    predicted = model.predict(5.0 * X)
-    assert predicted[:, 0].min() >= 0 > predicted[:, 1].min()
-    assert "clipped to [0, " in model.export_text(output=0)
-    assert "clipped to [0, " not in model.export_text(output=1)

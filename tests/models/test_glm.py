@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from scipy.optimize import minimize
@@ -13,11 +11,8 @@ from sklearn.metrics import log_loss
 from secret_jax import Logistic, SecretClassifier
 from secret_jax.data.rows import Rows, Table
 from secret_jax.losses.classes import CrossEntropy
-from secret_jax.models.fitting import fit_models
-from secret_jax.models.glm import ClassFrequencies
-from secret_jax.models.newton import penalised_models
-from secret_jax.models.row_groups import groups_of_levels
-from secret_jax.tree.reshape import compact
+from secret_jax.models.glm import ClassFrequencies, penalised_models
+from secret_jax.models.interface import groups_of_levels
 
 
 def blobs(n_classes, n=300, seed=0):
@@ -104,27 +99,6 @@ def test_nearly_constant_leaves_stay_away_from_certainty():
     np.testing.assert_allclose(
         probability[inside], np.tile(expected, (inside.sum(), 1)), rtol=1e-5
     )
-
-
-def test_levels_that_no_row_reaches_have_the_models_above_them():
-    X, label = blobs(2, n=60)
-    tree = SecretClassifier(splits="cart", max_depth=2, prune=None).fit(X, label).tree_
-    inner = int(np.flatnonzero(~tree.is_leaf & (tree.depth == 1))[0])
-    # All rows go to the other child of the root, a leaf.
-    side = 1e6 if inner == tree.right[0] else -1e6
-    tree = compact(tree, np.isin(np.arange(tree.n_nodes), [0, inner]))
-    threshold = np.where(tree.depth == 0, side, tree.threshold).astype(np.float32)
-    rows = Rows(
-        Table(X.astype(np.float32), np.zeros((60, 0), int)),
-        (label == 1).astype(float)[:, None],
-        np.ones(60),
-    )
-    attached = fit_models([replace(tree, threshold=threshold)], [rows], Logistic())[0]
-    assert tree.max_depth == 2
-    for node in np.flatnonzero(attached.weight == 0):
-        above = attached.coefficient[tree.parent[node]]
-        np.testing.assert_array_equal(attached.coefficient[node], above)
-    assert (attached.weight == 0).sum() == 3
 
 
 def test_a_steep_slope_is_not_held_back():

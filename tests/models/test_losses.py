@@ -7,10 +7,8 @@ import pytest
 
 from secret_jax import Poisson, Quantile
 from secret_jax.losses.classes import Brier, CrossEntropy
-from secret_jax.losses.deviance import Gamma
 from secret_jax.losses.interface import quantile
-from secret_jax.losses.numbers import SquaredError
-from secret_jax.losses.quantile import RoundedQuantile
+from secret_jax.losses.numbers import Gamma, RoundedQuantile, SquaredError
 
 SMOOTH = RoundedQuantile(level=0.8, width=np.full((40, 1), 0.7))
 OF_NUMBERS = [SquaredError(), SMOOTH, Poisson(), Gamma()]

@@ -8,9 +8,8 @@ from statistics_by_hand import statistics_of
 
 from secret_jax import SecretRegressor
 from secret_jax.models import ridge
-from secret_jax.models.penalties import penalty_paths
-from secret_jax.models.ridge import Ridge
-from secret_jax.models.selection import selected_forward
+from secret_jax.models.linear import selected_forward
+from secret_jax.models.ridge import Ridge, penalty_paths
 from secret_jax.models.statistics import NodeStatistics
 
 
@@ -113,14 +112,19 @@ def test_paths_are_those_of_eigenvectors(n: int):
     square = np.einsum("kij,ki->kj", vector, moment)[:, None] ** 2
     inverse = 1.0 / (np.maximum(value, 0.0)[:, None] + PENALTIES[:, None])
     expected = [square * inverse, square * inverse**2, inverse]
-    found = penalty_paths(matrix, moment, PENALTIES)
-    assert not found.indefinite.any()
-    for one, terms in zip(found[:3], expected, strict=True):
-        np.testing.assert_allclose(one, terms.sum(axis=2), rtol=1e-6, atol=1e-12)
-    # A node does not depend on the others.
-    many = (np.concatenate([part] * 100) for part in (matrix, moment))
-    for one, of_all in zip(found, penalty_paths(*many, PENALTIES), strict=True):
-        np.testing.assert_array_equal(of_all, np.concatenate([one] * 100))
+    few, many, more = (
+        penalty_paths(*(np.concatenate([a] * n) for a in (matrix, moment)), PENALTIES)
+        for n in (1, 20, 200)
+    )
+    assert not few.indefinite.any()
+    for one, of_many, of_more, terms in zip(
+        few[:3], many[:3], more[:3], expected, strict=True
+    ):
+        terms = terms.sum(axis=2)
+        np.testing.assert_allclose(one, terms, rtol=1e-6, atol=1e-12)
+        # A node does not depend on the others, but for rounding on how many they are.
+        np.testing.assert_allclose(of_many, np.tile(one, (20, 1)), 1e-9, 1e-12)
+        np.testing.assert_array_equal(of_more, np.tile(of_many, (10, 1)))
 
 
 def test_eigenvalues_below_zero_are_told_and_count_as_zero():

@@ -23,25 +23,28 @@ from secret_jax.tree.routing import apply
 from secret_jax.tree.structure import SplitKind
 
 
-def of_nodes(parts, weight=None):
-    """Statistics of several nodes, each with its regressors and outputs."""
+def fitted(leaf, parts, weight=None):
+    """Models of several nodes, each with its regressors and outputs."""
     x, targets = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     node = np.repeat(np.arange(len(parts)), [len(part[0]) for part in parts])
-    return statistics_of(x, targets, weight, node, len(parts))
-
-
-def fitted(leaf, statistics):
-    width = 1 + statistics.n_regressors
-    base = np.zeros((len(statistics.weight), statistics.n_outputs, width))
-    return leaf.fit(statistics, base)
+    statistics = statistics_of(x, targets, weight, node, len(parts))
+    return leaf.fit(
+        statistics, np.zeros((len(parts), targets.shape[1], 1 + x.shape[1]))
+    )
 
 
 def least_squares(x, y, terms, weight=None):
     """Coefficients on some columns, and the sum of weighted squared errors."""
     root = np.sqrt(np.ones(len(y)) if weight is None else weight)
-    design = np.concatenate([np.ones((len(y), 1)), x[:, terms]], axis=1)
+    design = np.column_stack([np.ones(len(y)), x[:, terms]])
     found = np.linalg.lstsq(root[:, None] * design, root * y, rcond=None)[0]
     return found, np.sum((root * (y - design @ found)) ** 2)
+
+
+def as_model(n_columns, terms, found):
+    model = np.zeros(1 + n_columns)
+    model[[0, *(1 + t for t in terms)]] = found
+    return model
 
 
 def random_nodes(seed, sizes=(9, 30, 80), n_columns=5, n_outputs=2):
@@ -59,16 +62,13 @@ def random_nodes(seed, sizes=(9, 30, 80), n_columns=5, n_outputs=2):
 def test_the_single_regressor_is_the_best_of_all_lines(seed):
     nodes = random_nodes(seed)
     weight = np.random.default_rng(seed).uniform(1, 3, sum(len(x) for x, _ in nodes))
-    model, degrees, _ = fitted(SimpleLinear(), of_nodes(nodes, weight))
-    first = 0
-    for node, (x, targets) in enumerate(nodes):
-        own = weight[first : first + len(x)]
-        first += len(x)
+    model, degrees, _ = fitted(SimpleLinear(), nodes, weight)
+    parts = np.split(weight, np.cumsum([len(x) for x, _ in nodes])[:-1])
+    for node, ((x, targets), own) in enumerate(zip(nodes, parts, strict=True)):
         for output, y in enumerate(targets.T):
             lines = [least_squares(x, y, [j], own) for j in range(x.shape[1])]
             best = int(np.argmin([error for _, error in lines]))
-            expected = np.zeros(1 + x.shape[1])
-            expected[[0, 1 + best]] = lines[best][0]
+            expected = as_model(x.shape[1], [best], lines[best][0])
             np.testing.assert_allclose(model[node, output], expected, atol=1e-8)
     np.testing.assert_array_equal(degrees, 2.0)
 
@@ -91,16 +91,12 @@ def eliminated_by_hand(x, y):
 @pytest.mark.parametrize("seed", range(4))
 def test_terms_are_eliminated_by_the_corrected_error(seed):
     nodes = random_nodes(seed)
-    model, degrees, _ = fitted(M5Linear(), of_nodes(nodes))
+    model, degrees, _ = fitted(M5Linear(), nodes)
     for node, (x, targets) in enumerate(nodes):
-        spent = []
-        for output, y in enumerate(targets.T):
-            _, terms, found = eliminated_by_hand(x, y)
-            expected = np.zeros(1 + x.shape[1])
-            expected[[0, *(1 + t for t in terms)]] = found
-            np.testing.assert_allclose(model[node, output], expected, atol=1e-7)
-            spent.append(1 + len(terms))
-        assert degrees[node] == np.mean(spent)
+        by_hand = [eliminated_by_hand(x, y) for y in targets.T]
+        expected = [as_model(x.shape[1], *found[1:]) for found in by_hand]
+        np.testing.assert_allclose(model[node], expected, atol=1e-7)
+        assert degrees[node] == np.mean([1 + len(terms) for _, terms, _ in by_hand])
 
 
 @pytest.mark.parametrize("leaf", [SimpleLinear(), M5Linear()], ids=repr)
@@ -110,7 +106,7 @@ def test_strange_nodes_have_sound_models(leaf):
     x[:, 1], x[:, 3] = 2.0 * x[:, 0], 5.0  # a copy and a constant
     y = 3.0 * x[:, :1] - 1.0
     parts = [(x, y), (x[:2], y[:2]), (x[:3], y[:3]), (x[:0], y[:0]), (x, 0 * y + 7)]
-    model, degrees, _ = fitted(leaf, of_nodes(parts))
+    model, degrees, _ = fitted(leaf, parts)
     assert np.isfinite(model).all()
     said = model[0, 0, 0] + x @ model[0, 0, 1:]
     np.testing.assert_allclose(said, y[:, 0], atol=1e-6)
@@ -132,19 +128,17 @@ def smoothed():
 def test_smoothing_averages_what_the_models_of_the_path_say(smoothed):
     model, X, y = smoothed
     tree, table = model.tree_, encode(model.tree_.schema, X)
-    leaf, n = apply(tree, table), tree.schema.n_regressors
     assert tree.n_leaves > 4
     assert tree.max_depth >= 2
-    x = np.asarray(table.x)[:, :n].astype(float)
-    inside = np.array([_path(tree, node) for node in leaf], dtype=object)
-    said = np.zeros(len(X))
+    x = np.asarray(table.x)[:, : tree.schema.n_regressors].astype(float)
     target = tree.schema.scale_targets(y[:, None])[:, 0]
-    own = {}
+    paths, own = [_path(tree, node) for node in apply(tree, table)], {}
     for node in range(tree.n_nodes):
-        rows = [node in path for path in inside]
+        rows = [node in path for path in paths]
         _, terms, found = eliminated_by_hand(x[rows], target[rows])
         own[node] = (found[0] + x[:, terms] @ found[1:], sum(rows))
-    for row, path in enumerate(inside):
+    said = np.zeros(len(X))
+    for row, path in enumerate(paths):
         said[row] = own[path[0]][0][row]
         for below, node in itertools.pairwise(path):
             n_rows = own[below][1]

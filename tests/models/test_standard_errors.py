@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from secret_jax import Quantile, SecretClassifier, SecretRegressor
-from secret_jax.models.standard_errors import _errors
+from secret_jax.models.short_models import _errors
 
 ROOT = {"splits": "cart", "max_depth": 0, "prune": None}
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from sklearn import config_context
 
-from benchmarks.device import as_on_accelerator
+from benchmarks.device.counting import as_on_accelerator
 from secret_jax import SecretRegressor
 from secret_jax.datasets import make_fried
 from secret_jax.fit.grow import on_device
@@ -129,15 +129,6 @@ def test_the_settings_of_others_change_no_tree(where):
         finally:
             jax.config.update(name, before)
         np.testing.assert_array_equal(found, expected, err_msg=name)
-
-
-@pytest.mark.parametrize("limit", [3, 8])
-def test_memory_bounds_the_tiles_and_changes_nothing(data, limit):
-    X, y = data
-    model = SecretRegressor(**SMALL).fit(X, y)
-    with config_context(working_memory=limit):
-        bounded = SecretRegressor(**SMALL).fit(X, y)
-    np.testing.assert_allclose(bounded.predict(X), model.predict(X), rtol=1e-5)
 
 
 def test_a_bound_says_how_many_rows_go_through_at_once():

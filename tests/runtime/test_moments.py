@@ -60,14 +60,3 @@ def test_runs_and_groups_of_parts_have_the_moments_of_their_rows(
     shuffle = rng.permutation(n_parts)
     other = Moments(*(array[shuffle] for array in each))
     assert_close(added_up(other, np.array([0])), added_up(each, np.array([0])))
-
-
-def test_an_offset_costs_no_digits_but_those_of_the_numbers(rng):
-    """Sums of squares less squares of sums would lose all digits of the scatter."""
-    values, weight = rng.normal(1e8, 1.0, (400, 2)), rng.uniform(0.5, 2.0, 400)
-    parts = np.split(np.arange(400), 40)
-    each = stacked([direct(values[p], weight[p], products=True) for p in parts])
-    expected = direct(values - 1e8, weight, products=True)
-    found = added_up(each, np.array([0]))
-    np.testing.assert_allclose(found.mean[0] - 1e8, expected.mean, atol=1e-6)
-    np.testing.assert_allclose(found.scatter[0], expected.scatter, rtol=1e-5, atol=1e-4)

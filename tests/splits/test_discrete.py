@@ -9,7 +9,7 @@ import pytest
 import reference
 
 from secret_jax import LeastSquares, SecretRegressor
-from secret_jax.splits.discrete import best_subset, gini_gain
+from secret_jax.splits.labelled import best_subset, gini_gain
 from secret_jax.tree.structure import SplitKind
 
 K = 6

@@ -8,7 +8,7 @@ import pytest
 import reference
 from scipy.stats import norm
 
-from secret_jax.splits.discriminant import (
+from secret_jax.splits.labelled import (
     lda_direction,
     left_probability,
     oriented,

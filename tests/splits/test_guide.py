@@ -8,8 +8,9 @@ from level_batches import NodeRows, find, level_of
 from scipy import stats
 
 from secret_jax import SecretRegressor
+from secret_jax.data.ragged import RaggedRows
 from secret_jax.learners import GuideSplits
-from secret_jax.learners.guide import chi_squared_score, groups_of, sign_scores
+from secret_jax.learners.guide import groups_of, sign_scores, table_scores
 from secret_jax.learners.thresholds import ranked
 from secret_jax.splits.axis import attributes
 from secret_jax.tree.structure import SplitKind
@@ -26,8 +27,9 @@ def test_scores_order_tables_as_the_p_values_of_scipy_do(n_groups):
             np.bincount(group[side], minlength=n_groups)
             for side in (positive, ~positive)
         ]
-        of_groups = np.array(table, np.float32)[..., None]
-        scores.append(float(chi_squared_score(of_groups[0], of_groups.sum(axis=0))[0]))
+        values = np.stack([np.ones(300), positive]).astype(np.float32)
+        one = RaggedRows(np.array([300])), group[None], n_groups, values
+        scores.append(table_scores(*one).item())
         p_values.append(stats.chi2_contingency(table, correction=False).pvalue)
     normal = stats.norm.isf(p_values)
     # The cube root is an approximation: a tenth off for one degree of freedom.
@@ -59,14 +61,15 @@ def noise(n_nodes, n_rows, finder, seed=0, x=None, n_categories=(3,)):
 def test_scores_of_pairs_are_those_of_tables_of_both():
     level = noise(2, 120, GuideSplits(), n_categories=(3, 4))
     axis = attributes(level, level.targets[0])
-    groups = groups_of(level, axis, ranked(level, axis.projection, level.min_weight))
+    order = ranked(level, axis.projection, level.min_weight)
+    groups = groups_of(level, axis, order, interactions=True)
     assert groups.pairs.tolist() == [
         *([0, 1], [0, 2], [0, 3], [0, 4], [1, 2], [1, 3], [1, 4], [2, 3], [2, 4]),
         [3, 4],
     ]
     x, codes = level.x, level.codes
     positive = x[0] * x[1] + (codes[0] == 1) * x[2] > 0
-    scores = sign_scores(positive[None], groups, interactions=True).interaction[:, 0]
+    scores = sign_scores(positive[None], groups)[1][:, 0]
     for node in range(2):
         own = slice(120 * node, 120 * node + 120)
         halves = x[:, own] > np.sort(x[:, own], axis=1)[:, 59:60]

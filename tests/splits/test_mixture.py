@@ -9,12 +9,14 @@ import reference
 from scipy.special import expit
 
 from secret_jax.data.ragged import RaggedRows
-from secret_jax.splits.em import MixtureFit, fit_mixtures, products
 from secret_jax.splits.mixture import (
     LogForms,
+    MixtureFit,
     MixtureRows,
     MixtureStatus,
+    fit_mixtures,
     moments_of,
+    products,
 )
 
 N, D = 128, 3

@@ -11,8 +11,7 @@ from level_batches import find, goes_left, mixed_level, node_rows, on_tiles, wit
 
 from secret_jax import SecretSplits
 from secret_jax.splits.classes import ClassSplits
-from secret_jax.splits.em import fit_mixtures, maximise, products
-from secret_jax.splits.mixture import whiten
+from secret_jax.splits.mixture import fit_mixtures, maximise, products, whiten
 from secret_jax.tree.structure import SplitKind
 
 SECRET = SecretSplits(n_starts=2, max_iter=15)
@@ -77,7 +76,9 @@ def test_a_node_that_found_nothing_tries_again():
     assert_same_splits(level, found, on_tiles(finder.find, level))
 
 
-def test_a_step_of_em(rng):
+@pytest.mark.parametrize("triton", [False, True])
+def test_a_step_of_em(rng, triton, monkeypatch):
+    monkeypatch.setattr("secret_jax.splits.em_kernel.INTERPRETED", True)
     level = mixed_level(SECRET)
     share = rng.random((2, level.rows.n_rows)).astype(np.float32)
     on_host = whiten(level).rows
@@ -93,7 +94,11 @@ def test_a_step_of_em(rng):
 
     with np.errstate(all="ignore"):
         found = step(level)
-    other = on_tiles(step, level)
+
+    def step_on_tiles(level):
+        return step(replace(level, rows=replace(level.rows, triton=triton)))
+
+    other = on_tiles(step_on_tiles, level)
     scale = np.einsum("nsii->nsi", found[0])
     scale = np.sqrt(scale[..., :, None] * scale[..., None, :])
     assert (np.abs(found[0] - other[0]) < 1e-5 * scale).all()

@@ -13,7 +13,7 @@ from level_batches import level_of as level_of_nodes
 
 from secret_jax import RssSplits, SecretRegressor
 from secret_jax.data.ragged import RaggedRows
-from secret_jax.splits import rss_axis, rss_nodes, rss_oblique, rss_scores
+from secret_jax.splits import rss_axis, rss_nodes, rss_oblique
 from secret_jax.splits.interface import Level, Roles
 from secret_jax.tree.structure import SplitKind
 
@@ -194,10 +194,12 @@ def test_screening_agrees_with_exact_scores():
         deviation = (direction @ nodes.z).std(axis=1)
         direction = np.float32(direction / deviation[:, None])
         projection = direction @ nodes.z
-        cuts = rss_scores.cuts_of(level.rows, projection, level.weight, 16)
-        screened = rss_scores.screened(nodes, projection, cuts, direction @ nodes.cross)
+        cuts = rss_nodes.cuts_of(level.rows, projection, level.weight, 16)
+        sums = level.rows.moments_below(projection, cuts, nodes.moments, nodes.weight)
+        slope = direction @ nodes.cross
+        screened = rss_nodes.gains_of_cuts(nodes, *sums, slope)
         left = projection[:, None] <= cuts[0][..., None]
-        exact = rss_scores.exact_sides(nodes, left.reshape(-1, 2000), RIDGE).gain
+        exact, _ = rss_nodes.exact_sides(nodes, left.reshape(-1, 2000), RIDGE)
     exact = exact.reshape(screened.shape)
     usable = np.isfinite(exact)
     assert (usable == np.isfinite(screened)).all()

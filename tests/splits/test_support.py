@@ -10,7 +10,7 @@ from scipy import stats
 from secret_jax import LeastSquares, SecretRegressor
 from secret_jax.learners import SupportSplits
 from secret_jax.learners.guide import normal_score
-from secret_jax.learners.support import class_means, t_statistics
+from secret_jax.learners.support import compared
 
 
 def test_statistics_are_those_of_scipy():
@@ -20,10 +20,9 @@ def test_statistics_are_those_of_scipy():
     values[above, 2] += 2.0
     values[above, 3] *= 3.0
     level = level_of(SupportSplits(), [NodeRows(own, own[:, 0]) for own in values])
-    _, rest = class_means(level, level.x, above.ravel())
-    found = t_statistics(level, level.x, above.ravel())
+    _, rest, found = compared(level, level.x, above.ravel())
     # Levene's F of two classes is the square of t.
-    spread = np.square(t_statistics(level, np.abs(rest), above.ravel()))
+    spread = np.square(compared(level, np.abs(rest), above.ravel())[2])
     for node in range(2):
         one, other = values[node, above[node]], values[node, ~above[node]]
         expected = stats.ttest_ind(one, other).statistic

@@ -15,8 +15,7 @@ from random_trees import encode, random_rows, random_tree
 from secret_jax import SecretRegressor
 from secret_jax.data.device import encoded_block
 from secret_jax.data.rows import Table
-from secret_jax.inspect.equations import LinearSplit, conditions_at
-from secret_jax.inspect.rounding import rounded_split
+from secret_jax.inspect.equations import LinearSplit, conditions_at, rounded_split
 from secret_jax.tree.plain import with_plain_splits
 from secret_jax.tree.routing import apply, paths_of
 from secret_jax.tree.structure import SplitKind, Tree
@@ -152,13 +151,10 @@ def test_gates_keep_rows_on_their_sides_and_lie_between_whole_numbers():
     assert low + margin <= at["soft"] <= high - margin
 
 
-def test_a_single_leaf_stays_as_it_is():
-    assert with_plain_splits(random_tree(0, 1), encode(random_rows(0, 9))).n_nodes == 1
-
-
 def test_a_second_time_changes_no_way_and_no_number_that_is_read():
-    tree, table = random_tree(3, 12), encode(random_rows(3, 400))
-    once = with_plain_splits(tree, table)
+    leaf, table = random_tree(0, 1), encode(random_rows(3, 400))
+    assert with_plain_splits(leaf, table).n_nodes == 1
+    once = with_plain_splits(random_tree(3, 12), table)
     twice = with_plain_splits(once, table)
     np.testing.assert_array_equal(paths_of(once, table), paths_of(twice, table))
     for node in gaps(once, table):

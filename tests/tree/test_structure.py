@@ -6,19 +6,13 @@ import dataclasses
 
 import numpy as np
 import pytest
-from configurations import refusal
+from configurations import refusal, tree_bytes
 from handmade import BUSHY, SHAPES, STUMP, build_tree, rows
 
 from secret_jax.tree.reshape import compact, joined, separated
 from secret_jax.tree.routing import apply, predict
-from secret_jax.tree.structure import ARRAY_FIELDS, SplitKind, StopReason, Tree
+from secret_jax.tree.structure import SplitKind, StopReason
 from secret_jax.tree.walk import descend
-
-
-def assert_same_arrays(found: Tree, expected: Tree) -> None:
-    for name in ARRAY_FIELDS:
-        array, other = getattr(found, name), getattr(expected, name)
-        np.testing.assert_array_equal(array, other, name, strict=True)  # NaN is NaN
 
 
 def test_the_clipping_range_is_widened_by_the_margin():
@@ -42,7 +36,7 @@ def test_a_tree_cannot_be_changed():
 @pytest.mark.parametrize("shape", SHAPES)
 def test_keeping_every_split_changes_nothing(shape):
     tree = build_tree(SHAPES[shape], seed=0)
-    assert_same_arrays(compact(tree, np.ones(tree.n_nodes, bool)), tree)
+    assert tree_bytes(compact(tree, np.ones(tree.n_nodes, bool))) == tree_bytes(tree)
 
 
 def test_keeping_no_split_leaves_the_root():
@@ -53,11 +47,6 @@ def test_keeping_no_split_leaves_the_root():
     assert root.stop_reason[0] == StopReason.PRUNED
     assert root.gain[0] == 0
     assert np.array_equal(root.coefficient[0], tree.coefficient[0])
-
-
-def test_every_stop_reason_has_a_sentence_of_its_own():
-    sentences = {reason.sentence for reason in StopReason}
-    assert len(sentences) == len(StopReason)
 
 
 @pytest.mark.parametrize("n_outputs", [1, 2])
@@ -71,19 +60,18 @@ def test_joined_trees_come_apart_as_they_were(shapes, n_outputs):
     assert forest.n_nodes == sum(tree.n_nodes for tree in trees)
     apart = separated(forest, [tree.n_nodes for tree in trees])
     for found, expected in zip(apart, trees, strict=True):
-        assert_same_arrays(found, expected)
+        assert tree_bytes(found) == tree_bytes(expected)
 
 
 def test_joined_trees_stand_side_by_side():
-    trees = [build_tree(SHAPES[shape], 0) for shape in ("chain", "root", "bushy")]
+    trees, table = (
+        [build_tree(SHAPES[s], 0) for s in ("chain", "root", "bushy")],
+        rows(),
+    )
     forest = joined(trees)
     start = np.cumsum([0] + [tree.n_nodes for tree in trees])
     assert np.flatnonzero(forest.parent < 0).tolist() == start[:-1].tolist()
-    for child in np.flatnonzero(forest.parent >= 0):
-        above = forest.parent[child]
-        assert child in (forest.left[above], forest.right[above])
     # A row that begins at a root goes the way of that tree alone.
-    table = rows()
     for tree, root in zip(trees, start[:-1], strict=True):
         found = descend(forest, table, np.full(50, root), forest.max_depth)
         assert np.array_equal(found - root, apply(tree, table))
@@ -108,7 +96,7 @@ def test_one_output_is_the_tree_that_predicts_it(clip_margin, n_rows, width):
         np.testing.assert_allclose(found, whole[:, which], rtol=1e-6)
         assert np.array_equal(apply(one, table), apply(tree, table))
         assert np.array_equal(predict(tree.output(name), table), found)
-        assert_same_arrays(one.output(0), one)
+        assert tree_bytes(one.output(0)) == tree_bytes(one)
         assert np.array_equal(one.lower[:, 0], tree.lower[:, which])
 
 

@@ -11,23 +11,28 @@ from sklearn.utils.validation import check_is_fitted
 from secret_jax.composed.ensemble.distill import distilled, teacher_of
 from secret_jax.composed.ensemble.estimator import EnsembleEstimator
 from secret_jax.composed.ensemble.growth import Boosted, Boosting
-from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.rows import Rows
 from secret_jax.data.sampling import ROW_ORDER
 from secret_jax.data.source import every_row
-from secret_jax.data.validation import fitted_names, names_restored, of_eval_set
+from secret_jax.data.validation import (
+    ArrayLike,
+    TableLike,
+    fitted_names,
+    names_restored,
+    of_eval_set,
+)
 from secret_jax.estimators.classes import ClassesMixin
 from secret_jax.estimators.classifier import SecretClassifier
-from secret_jax.estimators.common import Targets
-from secret_jax.estimators.conformal import ConformalMixin, forget_calibration
-from secret_jax.estimators.planning import plan_of
+from secret_jax.estimators.common import Targets, forget_calibration
+from secret_jax.estimators.conformal import ConformalMixin
+from secret_jax.estimators.parameters import plan_of
 from secret_jax.fit.prepare import read_rows, rows_for, scaled_rows
 from secret_jax.inspect.view import with_all_classes
 from secret_jax.losses.classes import CrossEntropy
 from secret_jax.losses.interface import Loss
 from secret_jax.runtime.progress import Stage
 from secret_jax.runtime.values import at_least, real
-from secret_jax.tree.blocks import on_host
+from secret_jax.tree.sums import on_host
 
 _OF_CLASSES = "classes_", "target_name_"
 

@@ -13,10 +13,10 @@ from secret_jax.composed.ensemble.growth import Boosted, total_error
 from secret_jax.composed.ensemble.model import Ensemble
 from secret_jax.data.rows import Rows, Table
 from secret_jax.data.schema import TableSchema
+from secret_jax.fit.interface import Evidence, Pruned
 from secret_jax.fit.plan import Plan
-from secret_jax.fit.prune.cross_validation import CrossValidation
-from secret_jax.fit.prune.interface import Evidence, Pruned
 from secret_jax.fit.prune.path import of_size
+from secret_jax.fit.prune.rules import CrossValidation
 from secret_jax.fit.refine.distillation import Distillation, Teacher
 from secret_jax.losses.interface import Loss
 from secret_jax.models.fitting import node_statistics
@@ -95,4 +95,4 @@ def distilled(
             force_finite=False,
         )
     told = {"error": float(error), "fidelity": float(fidelity)}
-    return tree, student.grown.n_leaves, told
+    return tree, student.trees[0].n_leaves, told

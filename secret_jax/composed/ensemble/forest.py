@@ -14,11 +14,10 @@ from secret_jax.composed.ensemble.estimator import EnsembleEstimator
 from secret_jax.composed.ensemble.growth import SPLITS, grown_with_models, key_of
 from secret_jax.composed.ensemble.model import Ensemble
 from secret_jax.data.encoding import encode
-from secret_jax.data.given import ArrayLike, TableLike
 from secret_jax.data.rows import Merged, Rows, merged
 from secret_jax.data.sampling import ROW_ORDER, draws_of_groups
 from secret_jax.data.schema import TableSchema
-from secret_jax.data.validation import names_restored
+from secret_jax.data.validation import ArrayLike, TableLike, names_restored
 from secret_jax.estimators.parameters import CountOrShare
 from secret_jax.fit.grow.attributes import n_inputs
 from secret_jax.fit.grow.frontier import Root

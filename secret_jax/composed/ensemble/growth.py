@@ -18,7 +18,7 @@ from secret_jax.fit.grow.grower import grown
 from secret_jax.fit.grow.on_device import resident
 from secret_jax.fit.grow.search import GrowOptions
 from secret_jax.fit.grow.trees import with_leaf_models
-from secret_jax.fit.prune.cross_validation import parts_of
+from secret_jax.fit.prepare import parts_of
 from secret_jax.losses.interface import Loss
 from secret_jax.losses.numbers import SQUARED_ERROR
 from secret_jax.models.errors import weighted_errors
@@ -33,18 +33,28 @@ from secret_jax.tree.structure import Tree
 
 # Cheaper than the search of a single tree: later trees mend what it misses, and nobody
 # reads their splits. With eight thresholds forests err 2 % more, on fifteen tables.
-SPLITS = RssSplits(n_hessian=1, n_finalists=1, sparse_terms=(), least_share=1 / 16)
+SPLITS = RssSplits(
+    n_hessian=1,
+    n_finalists=1,
+    sparse_terms=(),
+    least_share=1 / 16,
+    max_samples=512,
+)
 # Of boosters: fewer steps are as accurate where one tree mends another; with one
 # finalist of eight thresholds they err 2 % more, and take no less time.
-_BOOSTER_SPLITS = replace(SPLITS, n_finalists=3, hinge_steps=1, max_split_features=None)
+_BOOSTER_SPLITS = replace(
+    SPLITS,
+    n_finalists=3,
+    hinge_steps=1,
+    max_split_features=None,
+    max_samples=2048,
+)
 # Maximum number of rows of a booster's tree, and least weight of a leaf of it.
 _MOST_ROWS, _LEAST_WEIGHT = 1 << 14, 5.0
-# Trees grow in threads of their own: the fewer calls the better.
-_ROWS_TOGETHER = 1 << 15
-# Maximum number of rows for folds; with more one part is held out, and none averaged.
-_MOST_FOLDED, _HELD_OUT_FOLDS = 1 << 15, 10
 # The greatest curvature of cross-entropy, of two classes and of more.
 _OF_TWO, _OF_MORE = 0.25, 0.5
+# Maximum number of rows for folds; with more one part is held out, and none averaged.
+_MOST_FOLDED, _HELD_OUT_FOLDS = 1 << 15, 10
 
 
 def grown_with_models(
@@ -63,12 +73,12 @@ def grown_with_models(
     """
     options = GrowOptions(
         finder=finder,
+        sample=finder.max_samples,
         min_gain=0.0,
         max_leaf_nodes=max_leaf_nodes,
         max_features=max_features,
         in_batches=True,
         models_of_all=True,
-        rows_together=_ROWS_TOGETHER,
     )
     found = grown(rows._replace(table=there), schema, options, roots)
     return with_leaf_models(found, rows, roots, Ridge(), Ridge())

@@ -10,8 +10,8 @@ import numpy as np
 from secret_jax.data.encoding import Unencoded
 from secret_jax.data.rows import Table
 from secret_jax.data.schema import TableSchema
+from secret_jax.tree.file import flaw_of
 from secret_jax.tree.reshape import joined, separated
-from secret_jax.tree.sound import flaw_of
 from secret_jax.tree.structure import Tree
 from secret_jax.tree.sums import TreeSum
 

@@ -31,15 +31,6 @@ class Regions(NamedTuple):
             for start, end in zip(first, ends, strict=True)
         ]
 
-    def of(self, head: Head) -> Regions:
-        """Rows with the columns of a head only."""
-        return self._replace(x=head.of(self.x))
-
-    def sampled(self, n_max: int) -> Regions:
-        """At most so many rows, of all leaves alike."""
-        chosen = np.linspace(0, len(self.x) - 1, min(len(self.x), n_max)).astype(int)
-        return Regions(*(part[chosen] for part in self))
-
 
 class HeadFit(NamedTuple):
     """Fitted head, and what it says of training rows.
@@ -78,17 +69,15 @@ class Head(Value, ABC):
 
     kernels: ClassVar[tuple[str, ...]] = tuple(KERNELS)
     """Names of the kernels that the head can use."""
+    needs: ClassVar[str] = ""
+    """What the head asks of a kernel, for the error."""
+    corrects_constants: ClassVar[bool] = False
+    """Whether it adds to what constants in the leaves say, too. Else it predicts by
+    itself in their place: they only say where regions are."""
 
     @abstractmethod
     def fit(self, rows: Regions) -> HeadFit:
         """Fit the head to rows that have its columns only."""
-
-    def base_of(self, prediction: np.ndarray, constants: bool) -> np.ndarray:
-        """What it adds to, given what a tree says, with ``constants`` in its leaves.
-
-        In place of constants it predicts by itself: they say only where regions are.
-        """
-        return np.zeros_like(prediction) if constants else prediction
 
     def of(self, x: np.ndarray) -> np.ndarray:
         """Columns that count for distances, of all."""
@@ -102,6 +91,3 @@ class Head(Value, ABC):
                 f"{type(self).__name__} cannot use the kernel {self.kernel!r}: "
                 f"{self.needs}. Give one of {', '.join(map(repr, self.kernels))}."
             )
-
-    needs: ClassVar[str] = ""
-    """What the head asks of a kernel, for the error."""

@@ -8,8 +8,7 @@ import numpy as np
 from secret_jax.tree.file import recorded
 
 # Exponent of the power exponential kernel, between exponential and Gaussian ones.
-_POWER = 0.75
-_DEGREE = 2
+_POWER, _DEGREE = 0.75, 2
 # Numbers in the largest array of a block of rows: 32 MiB.
 BLOCK_NUMBERS = 1 << 22
 # Least variance along any direction, in units of the table's columns: rows of a leaf
@@ -75,9 +74,7 @@ def blocks(n_rows: int, width: int) -> list[slice]:
 
 
 def without_rounding(x: np.ndarray) -> np.ndarray:
-    """Values by which rows are put in order: means of rows in another order round
-    otherwise, and part what is equal.
-    """
+    """Values by which rows are put in order: means in another order round otherwise."""
     return np.round(x, _DECIMALS)
 
 

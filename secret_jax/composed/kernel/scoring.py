@@ -79,20 +79,16 @@ class CumulativeScores(NamedTuple):
     @classmethod
     def of(cls, fitted: np.ndarray, reached: np.ndarray, weight: np.ndarray) -> Self:
         """Find the scores, from regressions of `secret_jax.data.labels.at_least`."""
-        pairs = zip(fitted.T, reached.T, strict=True)
-        return cls(
-            tuple(
-                OptimalScores.of(_both_shares(s), _both_shares(r), weight)
-                for s, r in pairs
-            )
-        )
+        pairs = zip(_dichotomies(fitted), _dichotomies(reached), strict=True)
+        return cls(tuple(OptimalScores.of(*pair, weight) for pair in pairs))
 
     def probability(self, fitted: np.ndarray) -> np.ndarray:
         """Probabilities of the classes, shape (n_rows, n_classes)."""
-        pairs = zip(self.dichotomies, fitted.T, strict=True)
-        reached = [one.probability(_both_shares(score))[:, 1] for one, score in pairs]
+        pairs = zip(self.dichotomies, _dichotomies(fitted), strict=True)
+        reached = [one.probability(score)[:, 1] for one, score in pairs]
         return from_at_least(np.stack(reached, axis=1))
 
 
-def _both_shares(second: np.ndarray) -> np.ndarray:
-    return np.stack([1.0 - second, second], axis=1)
+def _dichotomies(reached: np.ndarray) -> np.ndarray:
+    """Of each later class what is below it and what is not, (n_later, n_rows, 2)."""
+    return np.stack([1.0 - reached.T, reached.T], axis=2)

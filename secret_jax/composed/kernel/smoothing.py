@@ -53,10 +53,7 @@ class Smoothing(Head):
 
     kernels: ClassVar[tuple[str, ...]] = tuple(WEIGHING)
     needs: ClassVar[str] = "it weighs rows, so the kernel must fall with the distance"
-
-    def base_of(self, prediction: np.ndarray, constants: bool) -> np.ndarray:
-        """What the tree says, also if they are constants."""
-        return prediction
+    corrects_constants: ClassVar[bool] = True
 
     def fit(self, rows: Regions) -> HeadFit:
         leaves, known, fitted, left_out = {}, [], [], []
@@ -64,9 +61,8 @@ class Smoothing(Head):
             x, weight, base = rows.x[part], rows.weight[part], rows.base[part]
             metric = Metric.of_rows(x, weight, self.smoother)
             rest = rows.target[part] - base
-            kept = LeafRows(
-                metric, metric(x), rest, weight, 0.0, np.zeros(rest.shape[1])
-            )
+            nothing = 0.0, np.zeros(rest.shape[1])
+            kept = LeafRows(metric, metric(x), rest, weight, *nothing)
             leaves[leaf], chosen, without = kept.with_bandwidth(self)
             known.append(part.start + chosen)
             left_out.append(base[chosen] + without)
@@ -92,17 +88,18 @@ class LeafRows(NamedTuple):
         """Variance of every coordinate, shape (n_columns,)."""
         return self.weight @ self.z**2 / self.weight.sum()
 
+    def _blocks(self, n_rows: int) -> list[slice]:
+        return blocks(n_rows, max(len(self.weight), self.z.shape[1] ** 2))
+
     def predict(self, x: np.ndarray, how: Smoothing) -> np.ndarray:
         """Smooth the targets at other rows, shape (n_others, n_outputs).
 
         What lines say far from all rows stays within the range of the targets.
         """
         prediction, place = np.empty((len(x), self.target.shape[1])), self.metric(x)
-        for block in blocks(len(x), self.width):
+        for block in self._blocks(len(x)):
             square, _ = products(place[block], self.z)
-            prediction[block] = self._smoothed(
-                place[block], square, self.bandwidth, how
-            )
+            prediction[block] = self._smoothed(place[block], square, how)
         return np.clip(prediction, self.target.min(axis=0), self.target.max(axis=0))
 
     def with_bandwidth(self, how: Smoothing) -> tuple[LeafRows, np.ndarray, np.ndarray]:
@@ -115,13 +112,13 @@ class LeafRows(NamedTuple):
         n_rows = len(self.weight)
         chosen = np.linspace(0, n_rows - 1, min(n_rows, _MOST_LEFT_OUT)).astype(int)
         without = np.zeros((len(bandwidths), len(chosen), self.target.shape[1]))
-        for block in blocks(len(chosen), self.width) if n_rows > 1 else []:
+        for block in self._blocks(len(chosen)) if n_rows > 1 else []:
             row = chosen[block]
             square, _ = products(self.z[row], self.z)
             square[np.arange(len(row)), row] = np.inf
             for i, bandwidth in enumerate(bandwidths.tolist()):
-                predicted = self._smoothed(self.z[row], square, bandwidth, how)
-                without[i, block] = predicted
+                one = self._replace(bandwidth=bandwidth)
+                without[i, block] = one._smoothed(self.z[row], square, how)
         weight = self.weight[chosen]
         errors = weight @ (self.target[chosen] - without) ** 2
         best = int(np.argmin(errors.sum(axis=1))) if n_rows > 1 else 0
@@ -129,18 +126,13 @@ class LeafRows(NamedTuple):
         kept = self._replace(bandwidth=float(bandwidths[best]), deviation=deviation)
         return kept, chosen, without[best]
 
-    @property
-    def width(self) -> int:
-        """Number of numbers that the arrays for one row to predict hold."""
-        return max(len(self.weight), self.z.shape[1] ** 2)
-
     def _smoothed(
-        self, place: np.ndarray, square: np.ndarray, bandwidth: float, how: Smoothing
+        self, place: np.ndarray, square: np.ndarray, how: Smoothing
     ) -> np.ndarray:
         """Weighted means, or linear models, at places of known squared distances."""
         log = KERNELS[how.kernel].log
         assert log is not None, "`Head.check` has seen to it"
-        log_weight = log(square, bandwidth)
+        log_weight = log(square, self.bandwidth)
         # Far from all rows the nearest ones count: only ratios of weights matter.
         share = self.weight * np.exp(log_weight - log_weight.max(axis=1, keepdims=True))
         share /= share.sum(axis=1, keepdims=True)
@@ -154,7 +146,7 @@ class LeafRows(NamedTuple):
         scatter = np.stack(columns, axis=1) - mean[:, :, None] * mean[:, None, :]
         outputs = [share @ (self.z * column[:, None]) for column in self.target.T]
         moment = np.stack(outputs, axis=2) - mean[:, :, None] * value[:, None, :]
-        reach = min(bandwidth**2, float(self.variance.mean()))
+        reach = min(self.bandwidth**2, float(self.variance.mean()))
         penalty = _SHRINKAGE * reach + _NO_VARIANCE
         slope = np.linalg.solve(scatter + penalty * np.eye(n_columns), moment)
         return value + np.einsum("qi,qio->qo", place - mean, slope)

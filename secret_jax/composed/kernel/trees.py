@@ -10,23 +10,28 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.composed.base import ComposedClassifier, ComposedEstimator, Given
-from secret_jax.composed.kernel.criteria import of_classes, of_numbers
-from secret_jax.composed.kernel.gp import GaussianProcess
 from secret_jax.composed.kernel.interface import Head, HeadFit, Regions
 from secret_jax.composed.kernel.kernels import without_rounding
-from secret_jax.composed.kernel.rbf import RadialBasis
+from secret_jax.composed.kernel.networks import GaussianProcess, RadialBasis
 from secret_jax.composed.kernel.scoring import CumulativeScores, OptimalScores
 from secret_jax.composed.kernel.search import (
     SEARCHES,
     Found,
     GreedySearch,
     Search,
+    of_classes,
+    of_numbers,
 )
 from secret_jax.composed.kernel.smoothing import Smoothing
-from secret_jax.data.given import TableLike
 from secret_jax.data.labels import at_least, from_at_least
-from secret_jax.data.repeats import repeats_of
-from secret_jax.data.validation import validated, validated_targets
+from secret_jax.data.sampling import repeats_of
+from secret_jax.data.validation import (
+    TableLike,
+    checked_weight,
+    scaled_weight,
+    validated,
+    validated_targets,
+)
 from secret_jax.estimators.classifier import SecretClassifier
 from secret_jax.estimators.conformal import ConformalMixin
 from secret_jax.estimators.regressor import SecretRegressor
@@ -74,7 +79,7 @@ class KernelTree(ComposedEstimator):
 
     def _criterion(self, name: str, head: Head, fit: HeadFit, rows: Regions) -> float:
         """Information criterion of a fitted head."""
-        raise NotImplementedError
+        return of_numbers(name, fit, rows)
 
     def _base(self, outputs: np.ndarray) -> np.ndarray:
         """What a tree says of rows, in the units of the head's targets."""
@@ -89,7 +94,8 @@ class KernelTree(ComposedEstimator):
         # Heads name columns by their places, and measure distances in all of them.
         if "leaf__drops_regressors" in tree.get_params():
             tree.set_params(leaf__drops_regressors=False)
-        return given.fit(tree, given.y)
+        X, y, sample_weight, groups = given
+        return tree.fit(X, y, sample_weight, groups=groups)
 
     def _with_head(
         self, tree: Any, given: Given, target: np.ndarray
@@ -97,22 +103,27 @@ class KernelTree(ComposedEstimator):
         """Fit the head over a fitted tree: fitted attributes, its rows and its fit."""
         named = {"auto": [*HEADS.values()]} | {n: [one] for n, one in HEADS.items()}
         heads = named[self.head] if isinstance(self.head, str) else [self.head]
-        for head in heads:
-            head.check()
-        weight, best = given.weight, 0
         search = SEARCHES[self.search] if isinstance(self.search, str) else self.search
-        if search is not None:
-            search.check()
-        regions = [
-            _regions(*self._routed(tree, given.X, one), target, weight) for one in heads
-        ]
+        for value in [*heads, *([search] if search else [])]:
+            value.check()
+        x, leaf, said, constants = self._routed(tree, given.X)
+        weight, n_columns = (
+            scaled_weight(checked_weight(given.sample_weight, given.X)),
+            x.shape[1],
+        )
+        every = _regions(x, leaf, said, target, weight)
+
+        def rows_of(head: Head) -> Regions:
+            alone = constants and not head.corrects_constants
+            return every._replace(base=0.0 * every.base) if alone else every
+
         with one_thread_for_products():  # of small matrices, many times
+            head = heads[0]
             if len(heads) > 1:
                 by = search or GreedySearch()
-                pairs = zip(regions, heads, strict=True)
-                best = int(np.argmin([self._score(by, *pair) for pair in pairs]))
-            head, rows = heads[best], regions[best]
-            n_columns = rows.x.shape[1]
+                scores = [self._score(by, rows_of(one), one) for one in heads]
+                head = heads[int(np.argmin(scores))]
+            rows = rows_of(head)
             for column in head.columns or ():
                 if column not in range(n_columns):
                     raise ValueError(
@@ -130,12 +141,14 @@ class KernelTree(ComposedEstimator):
                         words = f"criterion {result.criterion:.5g}"
                         stage.at(result.n_turns, None, words)
                 fitted["search_"], head = result, result.head
-            fit = head.fit(rows.of(head))
+            fit = head.fit(rows._replace(x=head.of(rows.x)))
         return fitted | {"head_": head, "fitted_head_": fit.model}, rows, fit
 
     def _score(self, search: Search, rows: Regions, head: Head) -> float:
         """Criterion of a head, over some of the rows; infinite of one without a fit."""
-        sample = rows.sampled(search.max_rows).of(head)
+        n = len(rows.x)  # of all leaves alike
+        chosen = np.linspace(0, n - 1, min(n, search.max_rows)).astype(int)
+        sample = Regions(head.of(rows.x)[chosen], *(part[chosen] for part in rows[1:]))
         try:
             return self._criterion(search.criterion, head, head.fit(sample), sample)
         except np.linalg.LinAlgError:
@@ -145,22 +158,25 @@ class KernelTree(ComposedEstimator):
         """What tree and head predict, and its deviations, (n_rows, n_outputs) each."""
         check_is_fitted(self)
         X = validated(self, X, reset=False)
-        x, leaf, base = self._routed(self.tree_, X, self.head_)
-        return self.fitted_head_.predict(self.head_.of(x), leaf, base)
+        head = self.head_
+        x, leaf, base, constants = self._routed(self.tree_, X)
+        base = 0.0 * base if constants and not head.corrects_constants else base
+        return self.fitted_head_.predict(head.of(x), leaf, base)
 
     def _routed(
-        self, tree: Any, X: TableLike, head: Head
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Standardised columns of rows, their leaves, and what the head adds to."""
+        self, tree: Any, X: TableLike
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, bool]:
+        """Standardised columns of rows, leaves, predictions; if leaves are constants.
+
+        Of a tree without regressors all numeric columns.
+        """
         with tree._computing(X, fall_back=True):
             flat, table = tree._tree_and_rows(X)
             outputs, leaf = routing.predict(flat, table), routing.apply(flat, table)
         n_regressors = flat.schema.n_regressors
-        # If there are no regressors all that are numeric.
         columns = list(range(n_regressors) or flat.schema.continuous_positions)
         x = table.on_host().x[:, columns].astype(np.float64)
-        prediction = self._base(outputs.reshape(len(x), -1))
-        return x, leaf, head.base_of(prediction, constants=n_regressors == 0)
+        return x, leaf, self._base(outputs.reshape(len(x), -1)), n_regressors == 0
 
 
 def _regions(
@@ -190,9 +206,9 @@ def _regions(
 class KernelTreeRegressor(ConformalMixin, RegressorMixin, KernelTree):
     """Tree with a kernel model over its regions.
 
-    A tree is fitted first; it can be read, drawn and saved, and knows nothing of rows
-    that are kept. A *head* then models the target over its regions, by distances of
-    the standardised regressors (of all numeric columns, if the leaves are constants).
+    A tree is fitted first; it can be read, drawn and saved, and keeps no rows. A *head*
+    then models the target over its regions, by distances of the standardised regressors
+    (of all numeric columns, if the leaves are constants).
 
     Parameters
     ----------
@@ -200,19 +216,17 @@ class KernelTreeRegressor(ConformalMixin, RegressorMixin, KernelTree):
         The tree; it is cloned. None: ``SecretRegressor()``, whose leaves are linear.
     head : {"kernel", "local", "rbf", "gp", "auto"} or Head, default="kernel"
         "kernel" and "local" add to the tree's prediction what it leaves of near
-        training rows of the same leaf: their weighted mean, or a weighted linear model
-        about the predicted row, which has no bias at the borders of a leaf
-        (`Smoothing`). "rbf" is a network of one basis function for each leaf
-        (`RadialBasis`), "gp" a Gaussian process of what that network leaves
-        (`GaussianProcess`). Over linear models they learn what these leave; a tree of
-        constants only says where regions are, and they predict without its jumps.
+        training rows of the same leaf: their weighted mean, or a weighted linear model,
+        which has no bias at the borders of a leaf (`Smoothing`). "rbf" is a network of
+        one basis function for each leaf (`RadialBasis`), "gp" a Gaussian process of
+        what that network leaves (`GaussianProcess`): of linear models they learn what
+        these leave; in place of constants they predict themselves, without jumps.
         The values in `secret_jax.composed.kernel` have options: kernels, smoothed
         covariances. "auto" takes the one of the least criterion: that of ``search``,
         else ICOMP.
     search : {"genetic", "greedy"} or Search, optional
-        Which columns, kernel and smoothed covariance the head uses is then searched:
-        those of the least information criterion (`GeneticSearch`, `GreedySearch`). The
-        tree stays as it is.
+        Searches the head's columns, kernel and smoothed covariance of the least
+        information criterion (`GeneticSearch`, `GreedySearch`); the tree stays.
     random_state : int, default=0
         Seed of the genetic search.
     verbose : bool or int, default=False
@@ -221,7 +235,6 @@ class KernelTreeRegressor(ConformalMixin, RegressorMixin, KernelTree):
     Attributes
     ----------
     tree_ : SecretRegressor
-        The fitted tree.
     head_ : Head
         The head, as a value.
     fitted_head_ : object
@@ -265,9 +278,6 @@ class KernelTreeRegressor(ConformalMixin, RegressorMixin, KernelTree):
         target = validated_targets(given.y, given.X, type(self).__name__)
         tree = self._fitted_tree(SecretRegressor(), given)
         return self._with_head(tree, given, target)[0]
-
-    def _criterion(self, name: str, head: Head, fit: HeadFit, rows: Regions) -> float:
-        return of_numbers(name, fit, rows)
 
     def predict(
         self, X: TableLike, *, return_std: bool = False

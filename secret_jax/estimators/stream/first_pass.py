@@ -1,35 +1,33 @@
 """First pass over a stream: a schema, weights and a sample, batch by batch.
 
-The sample are the rows of the smallest hashes, those of `secret_jax.data.sampling`, so
-that it is the one which the same rows in memory would give. While rows come in, the
-share that is kept only falls.
+The sample are the rows of the smallest hashes, the ones that a table in memory takes
+too (`secret_jax.data.sampling`). While rows come in, the share that is kept only falls.
 """
+
+from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import jax
 import numpy as np
 
 from secret_jax.data.columns import listed
 from secret_jax.data.encoding import ReadColumns
-from secret_jax.data.learning import Learner
-from secret_jax.data.repeats import distinct
-from secret_jax.data.roles import ColumnOptions
+from secret_jax.data.learning import ColumnOptions, Learner
 from secret_jax.data.rows import MAX_COPIES, Rows
-from secret_jax.data.sampling import ROW_ORDER, content_hash, sampling_limit
+from secret_jax.data.sampling import ROW_ORDER, content_hash, distinct, sampling_limit
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.source import TableSource
-from secret_jax.data.tails import with_flat_tails
 from secret_jax.data.validation import refuse_targets, refuse_weights, rounded_weight
 from secret_jax.estimators.stream.batches import Batch, StreamError
-from secret_jax.fit.prepare import with_units_of
+from secret_jax.fit.prepare import scaled_schema
 from secret_jax.losses.interface import Loss
 from secret_jax.runtime.hashing import mix
 
-# The pool may grow by this before the rows of larger hashes are dropped.
+# The sample may grow by this before the rows of larger hashes are dropped.
 _SLACK = 1.25
 # With fewer distinct rows among them equal ones become one of their common weight.
 _FEW_DISTINCT = 0.9
@@ -37,7 +35,7 @@ _FEW_DISTINCT = 0.9
 _NO_LIMIT = 1 << 32
 
 
-class PoolRows(NamedTuple):
+class SampledRows(NamedTuple):
     """Rows as they were given, with their hashes."""
 
     columns: ReadColumns  # with codes in the order in which categories came up
@@ -46,103 +44,34 @@ class PoolRows(NamedTuple):
     number: np.ndarray  # (n_rows,), int64: number of rows that each one stands for
     hashed: np.ndarray  # (n_rows,), uint32
 
-
-class Pool:
-    """Rows with a hash below a limit, which falls as more rows are seen.
-
-    ``merged``: whether equal rows were made one, so that the share of the rows does not
-    say how many are wanted.
-    """
-
-    def __init__(self):
-        self._parts: list[PoolRows] = []
-        self.limit, self.merged = _NO_LIMIT, False
-
-    @property
-    def rows(self) -> PoolRows:
-        """Rows of the pool."""
-        if len(self._parts) > 1:
-            joined = jax.tree.map(lambda *arrays: np.concatenate(arrays), *self._parts)
-            self._parts = [joined]
-        return self._parts[0]
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether no row was dropped."""
-        return self.limit == _NO_LIMIT
-
-    def add(self, rows: PoolRows, n_seen: int, n_wanted: int) -> None:
-        """Add rows below the limit; ``n_wanted`` of ``n_seen`` rows make the sample."""
-        self._parts.append(rows)
-        if sum(len(part.hashed) for part in self._parts) <= _SLACK * n_wanted:
-            return
-        # np.unique takes a hundred times as long as a sort.
-        hashed = np.sort(self.rows.hashed)
-        if 1 + np.count_nonzero(np.diff(hashed)) < _FEW_DISTINCT * len(hashed):
-            single = _equal_as_one(self.rows)
-            if len(single.hashed) < _FEW_DISTINCT * len(hashed):
-                self.merged, self._parts = True, [single]
-        if len(self.rows.hashed) > _SLACK * n_wanted:
-            self._drop_above(int(sampling_limit(n_wanted / n_seen)))
-
-    def shrink(self, n_seen: int, n_wanted: int) -> None:
-        """Drop rows outside the sample of ``n_seen`` rows."""
-        if n_wanted < n_seen and not self.merged:
-            self._drop_above(int(sampling_limit(n_wanted / n_seen)))
-
-    def merge(self, other: Self, places: Sequence[np.ndarray]) -> None:
-        """Add another pool, whose codes are mapped by ``places``."""
-        rows = other.rows
-        self._parts.append(rows._replace(columns=rows.columns.recoded(places)))
-        self.merged |= other.merged
-        self._drop_above(other.limit)
-
-    def _drop_above(self, limit: int) -> None:
-        self.limit = min(self.limit, limit)
-        rows = self.rows
-        self._parts = [_taken(rows, np.flatnonzero(rows.hashed < self.limit))]
-
-    def observed(
-        self, schema: TableSchema, places: Sequence[np.ndarray], factor: float
-    ) -> tuple[TableSource, float]:
-        """Rows without copies, and the share of the rows that are none.
-
-        ``places`` map codes to the schema's; weights are multiplied by ``factor``.
-        """
-        columns, targets, weight, times, _ = self.rows
-        weight = rounded_weight(weight * factor)
-        source = TableSource(schema, columns.recoded(places), targets, weight)
-        found = source.repeats(times)
-        if found is None or not (self.is_whole or self.merged or found.are_many):
-            return source, 1.0
-        share = float(found.number.sum() / times.sum())
-        if share == 1.0 and not self.merged:
-            return source, share
-        return source.without_copies(found, MAX_COPIES).scaled(share), share
-
-
-def _taken(rows: PoolRows, index: np.ndarray) -> PoolRows:
-    return jax.tree.map(lambda array: array.take(index, axis=0), rows)
-
-
-def _equal_as_one(rows: PoolRows) -> PoolRows:
-    """Merge identical rows, in the order in which they came first."""
-    values, codes = rows.columns
-    first, member = distinct(content_hash([*values, *codes.T, *rows.targets.T], 0))
-    weight, number = (np.bincount(member, a) for a in (rows.weight, rows.number))
-    single = _taken(rows, first)
-    return single._replace(weight=weight, number=number.astype(np.int64))
+    def take(self, index: np.ndarray) -> SampledRows:
+        # `numpy.take` would copy the whole of a column that is part of a table.
+        return jax.tree.map(lambda array: array[index], self)
 
 
 class FirstPass:
-    """What is known of the rows that were read; processes exchange it."""
+    """What is known of the rows that were read; processes exchange it.
+
+    The sample are rows with a hash below ``limit``, which falls as more rows are seen;
+    ``merged``: whether equal ones were made one, so that the share of the rows does not
+    say how many are wanted.
+    """
 
     def __init__(self, options: ColumnOptions, target_names: tuple[str, ...]):
-        self.learner, self.pool = Learner(options, target_names), Pool()
+        self.learner = Learner(options, target_names)
         self.others: set[str] = set()  # columns that held no numbers in the first batch
         self.n_rows, self.n_used, self.weight = 0, 0, 0.0
         self.content = 0  # of the rows, in any order, see `content_of`
         self.factor = 1.0  # of weights, for a mean of one of every observation
+        self.parts: list[SampledRows] = []
+        self.limit, self.merged = _NO_LIMIT, False
+
+    @property
+    def rows(self) -> SampledRows:
+        if len(self.parts) > 1:
+            joined = jax.tree.map(lambda *arrays: np.concatenate(arrays), *self.parts)
+            self.parts = [joined]
+        return self.parts[0]
 
     def add(self, batch: Batch, enough: Callable[[int], int]) -> None:
         """Add a batch; ``enough(n)`` of n rows, a falling share, are a sample."""
@@ -159,18 +88,16 @@ class FirstPass:
         targets, weight = targets[used], weight[used]
         hashed = columns.hashes(learner.categories, targets, ROW_ORDER)
         self.content = content_of(hashed, weight, self.content)
-        index = np.flatnonzero(hashed < self.pool.limit)
-        number = np.ones(len(index), np.int64)
-        chosen = columns.take(index), targets[index], weight[index], number
-        self.pool.add(
-            PoolRows(*chosen, hashed[index]), self.n_used, enough(self.n_used)
-        )
+        number = np.ones(len(weight), np.int64)
+        rows = SampledRows(columns, targets, weight, number, hashed)
+        self.parts.append(rows.take(np.flatnonzero(hashed < self.limit)))
+        self._shrink(enough(self.n_used))
 
     def _check_kinds(self, columns: dict[str, np.ndarray]) -> None:
         """Refuse what would be read as categories or places, and is none."""
         numeric = {name for name in columns if columns[name].dtype.kind in "fiu"}
         attributes = self.learner.attributes
-        if attributes is None:  # the first batch
+        if not attributes.names:  # the first batch
             self.others = columns.keys() - numeric
             return
         for name in sorted(self.others & numeric):
@@ -190,7 +117,30 @@ class FirstPass:
                         f"order, from {level!r} on. Write all batches with the same."
                     )
 
-    def merge(self, other: Self) -> None:
+    def _shrink(self, n_wanted: int) -> None:
+        """Make equal rows one if there are many, and drop those of large hashes."""
+        if sum(len(part.hashed) for part in self.parts) <= _SLACK * n_wanted:
+            return
+        # np.unique takes a hundred times as long as a sort.
+        hashed = np.sort(self.rows.hashed)
+        if 1 + np.count_nonzero(np.diff(hashed)) < _FEW_DISTINCT * len(hashed):
+            (values, codes), targets, *amounts, _ = self.rows
+            content = content_hash([*values, *codes.T, *targets.T], 0)
+            first, member = distinct(content)
+            if len(first) < _FEW_DISTINCT * len(hashed):
+                weight, number = (np.bincount(member, amount) for amount in amounts)
+                single = self.rows.take(first)._replace(weight=weight)
+                self.parts = [single._replace(number=number.astype(np.int64))]
+                self.merged = True
+        if len(self.rows.hashed) > _SLACK * n_wanted:
+            self._drop_above(int(sampling_limit(n_wanted / self.n_used)))
+
+    def _drop_above(self, limit: int) -> None:
+        self.limit = min(self.limit, limit)
+        rows = self.rows
+        self.parts = [rows.take(np.flatnonzero(rows.hashed < self.limit))]
+
+    def merge(self, other: FirstPass) -> None:
         """Add the rows of another process."""
         known = vars(self.learner.attributes)
         for what, own in vars(other.learner.attributes).items():
@@ -203,49 +153,64 @@ class FirstPass:
         self.n_rows += other.n_rows
         self.n_used += other.n_used
         self.weight += other.weight
-        self.pool.merge(other.pool, self.learner.merge(other.learner))
+        recoded = other.rows.columns.recoded(self.learner.merge(other.learner))
+        self.parts.append(other.rows._replace(columns=recoded))
+        self.merged |= other.merged
+        self._drop_above(other.limit)
 
     def finished(
         self, loss: Loss, enough: Callable[[int], int]
     ) -> tuple[TableSchema, Rows]:
         """Schema and sample of all rows that were added."""
-        learner, pool = self.learner, self.pool
-        if not self.n_rows:
-            raise StreamError("The stream is empty: there is no row to fit.")
+        learner = self.learner
         if not self.n_used:
             raise StreamError(
                 "Sample weights must contain at least one non-zero number: all are "
                 "zero."
+                if self.n_rows
+                else "The stream is empty: there is no row to fit."
             )
         learner.warn_of_targets()
-        pool.shrink(self.n_used, enough(self.n_used))
-        factor, places = self.n_used / self.weight, learner.places()
-        source, share = pool.observed(learner.schema(), places, factor)
+        n_wanted = enough(self.n_used)
+        if n_wanted < self.n_used and not self.merged:
+            self._drop_above(int(sampling_limit(n_wanted / self.n_used)))
+        factor = self.n_used / self.weight
+        source, share = self._observed(factor)
         self.factor = share * factor
-        schema = learner.schema(self.factor)
+        source = replace(source, schema=learner.schema(self.factor))
         # Of the rows beyond the sample, the most extreme targets are known.
         total = learner.target_sums
         extremes = np.stack([total.lowest, total.highest])
         loss.check_targets(np.concatenate([source.targets, extremes]))
-        schema = with_units_of(loss, schema, source.targets, source.weight)
-        schema = with_flat_tails(
-            schema,
-            source.columns.take(None).values,
-            loss.targets_of_lines(source.targets),
-            source.weight,
-            learner.options.tail_share,
-        )
-        is_sample = not (pool.is_whole or pool.merged)
+        schema = scaled_schema(loss, source, None, learner.options.tail_share)
+        is_sample = self.limit < _NO_LIMIT and not self.merged
         index = np.arange(source.n_rows) if is_sample else None
         n_wanted = enough(round(share * self.n_used))
         source = replace(source, schema=schema)
         return schema, source.sample_of(index, n_wanted, ROW_ORDER)
 
+    def _observed(self, factor: float) -> tuple[TableSource, float]:
+        """Sampled rows without copies, and the share of the rows that are none.
 
-def content_of(hashed: np.ndarray, weight: np.ndarray, before: int = 0) -> int:
+        Weights are multiplied by ``factor``.
+        """
+        columns, targets, weight, times, _ = self.rows
+        columns, weight = columns.recoded(self.learner.places()), weight * factor
+        schema = self.learner.schema()
+        source = TableSource(schema, columns, targets, rounded_weight(weight))
+        found, is_whole = source.repeats(times), self.limit == _NO_LIMIT
+        if found is None or not (is_whole or self.merged or found.are_many):
+            return source, 1.0
+        share = float(found.number.sum() / times.sum())
+        if share == 1.0 and not self.merged:
+            return source, share
+        return source.without_copies(found, MAX_COPIES).scaled(share), share
+
+
+def content_of(hashed: np.ndarray, weight: np.ndarray, before: int) -> int:
     """Add hashes of rows and of their weights to a sum that their order leaves alone.
 
-    A pass over the same rows comes to the same sum: by chance one in 2**32 others.
+    A pass over the same rows comes to the same sum, and one in 2**32 others by chance.
     """
     rows = mix(weight.view(np.uint64) ^ hashed)
     return (before + int(rows.sum())) % (1 << 64)

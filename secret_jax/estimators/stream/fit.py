@@ -4,7 +4,7 @@ import itertools
 import pickle
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -14,14 +14,12 @@ from secret_jax.data.sampling import ROW_ORDER
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.source import TableSource
 from secret_jax.data.validation import rounded_weight
-from secret_jax.estimators.stream.batches import StreamError
+from secret_jax.estimators.stream.batches import BatchSource, StreamError
 from secret_jax.estimators.stream.first_pass import (
     FirstPass,
-    Pool,
     content_of,
     together,
 )
-from secret_jax.estimators.stream.sources import BatchSource
 from secret_jax.fit.alternatives import with_better_scale, with_smaller_leaves
 from secret_jax.fit.pipeline import Fit, finish, grow_and_prune
 from secret_jax.fit.plan import Plan
@@ -30,7 +28,6 @@ from secret_jax.runtime.progress import Progress
 from secret_jax.runtime.warning import each_once
 from secret_jax.tree.structure import ARRAY_FIELDS
 
-_Result = TypeVar("_Result")
 _Value = TypeVar("_Value")
 # Gives the bytes of every process, by rank; every process has to call it. None: there
 # is one process.
@@ -69,22 +66,20 @@ def of_all(exchange: Exchange, work: Callable[[], _Value]) -> list[_Value]:
     return [value for _, value in found]
 
 
-class StreamOptions(NamedTuple):
-    """Options of a fit to a stream, beside the plan."""
-
-    target_names: tuple[str, ...]
-    sample_rows: int | None = None
-    exchange: Exchange = None
-
-
-def fit_stream(plan: Plan, source: BatchSource, options: StreamOptions) -> Fit:
+def fit_stream(
+    plan: Plan,
+    source: BatchSource,
+    target_names: tuple[str, ...],
+    sample_rows: int | None = None,
+    exchange: Exchange = None,
+) -> Fit:
     """Fit a tree to the rows of a source, those of this process."""
     with each_once():  # the columns are measured again for logarithms
-        fitted = grow_and_prune(*prepare_stream(plan, source, options))
-        result = finish(with_smaller_leaves(fitted))
+        prepared = _prepared(plan, source, target_names, sample_rows, exchange)
+        result = finish(with_smaller_leaves(grow_and_prune(*prepared)))
     tree = result.tree
     content = [getattr(tree, name).tobytes() for name in ARRAY_FIELDS]
-    first, *others = of_all(options.exchange, lambda: (tree.schema.names, content))
+    first, *others = of_all(exchange, lambda: (tree.schema.names, content))
     if any(other != first for other in others):
         raise StreamError(
             "The processes have come to different trees: their processors or versions "
@@ -93,37 +88,35 @@ def fit_stream(plan: Plan, source: BatchSource, options: StreamOptions) -> Fit:
     return result
 
 
-def prepare_stream(
-    plan: Plan, source: BatchSource, options: StreamOptions
+def _prepared(
+    plan: Plan,
+    source: BatchSource,
+    target_names: tuple[str, ...],
+    sample_rows: int | None,
+    exchange: Exchange,
 ) -> tuple[Plan, Prepared]:
-    """Measure and sample the rows in a first pass.
-
-    The plan returned has the seed of the first process, and the leaf model of
-    logarithms where these err less.
-    """
+    """Sample the rows; the plan has the seed of the first process, and better units."""
 
     def enough(n_rows: int) -> int:
-        if options.sample_rows:
-            return min(options.sample_rows, n_rows)
+        if sample_rows:
+            return min(sample_rows, n_rows)
         return min(enough_rows(plan, n_rows), MOST_SAMPLED)
 
-    own = FirstPass(plan.columns, options.target_names)
+    own = FirstPass(plan.columns, target_names)
 
     def read() -> tuple[FirstPass, int]:
         for batch in source.read("reading the rows", plan.progress):
             own.add(batch, enough)
         return own, plan.seed
 
-    passes, seeds = zip(*of_all(options.exchange, read), strict=True)
+    passes, seeds = zip(*of_all(exchange, read), strict=True)
     whole = together(passes)
     schema, rows = whole.finished(plan.leaf.loss, enough)
     better = with_better_scale(plan, schema, rows, whole.learner.target_sums.lowest)
     if better is not plan:
         schema, rows = whole.finished(better.leaf.loss, enough)
-    own.pool = whole.pool = Pool()  # its rows are in the sample now
-    stream = StreamRows(
-        schema, source, own, whole, rows, options.exchange, plan.progress
-    )
+    own.parts = whole.parts = []  # they are in the sample now
+    stream = StreamRows(schema, source, own, whole, rows, exchange, plan.progress)
     share = share_of(rows, stream)
     every_row = stream if share < 1.0 else None
     prepared = Prepared(schema, rows, share, every_row, None, None)
@@ -154,9 +147,7 @@ class StreamRows:
         """Return the sample of the first pass, whatever the arguments."""
         return self.first_sample
 
-    def blocks(
-        self, function: Callable[[Rows], _Result], size: int
-    ) -> Iterator[_Result]:
+    def blocks(self, function: Callable[[Rows], Any], size: int) -> Iterator[Any]:
         """See `secret_jax.data.source.RowSource`; the results of all processes."""
         own = (found for rows in self._read() for found in rows.blocks(function, size))
         if self.exchange is None:

@@ -1,26 +1,25 @@
 """Mixin of estimators: fit and predict rows that are read in batches."""
 
+import itertools
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from secret_jax.estimators.stream.batches import Wanted
-from secret_jax.estimators.stream.fit import (
-    StreamOptions,
-    among_jax_processes,
-    fit_stream,
-    of_all,
-)
-from secret_jax.estimators.stream.predict import predict_stream
-from secret_jax.estimators.stream.sources import BatchSource, opened
+from secret_jax.data.encoding import Unencoded, matched
+from secret_jax.estimators.stream.batches import BatchSource, Wanted, opened
+from secret_jax.estimators.stream.fit import among_jax_processes, fit_stream, of_all
 from secret_jax.runtime.devices import computing_on
+from secret_jax.runtime.optional import imported
 from secret_jax.runtime.parallel import one_thread_for_products
-from secret_jax.runtime.progress import shown
+from secret_jax.runtime.progress import Progress, shown
 from secret_jax.runtime.values import at_least, check_constraints
+from secret_jax.tree import routing
+from secret_jax.tree.file import replacing
+from secret_jax.tree.structure import Tree
 
 
 class StreamMixin:
@@ -38,11 +37,10 @@ class StreamMixin:
     ) -> Any:
         """Grow and prune a tree on rows that are read twice, in batches.
 
-        The first pass measures the columns, learns their categories and takes a sample,
-        which grows and prunes the tree; the second one gives its models, from all rows.
-        The tree is the one, but for rounding, that `fit` gives for the same rows with
-        ``leaf=Ridge(drops_regressors=False)``: columns keep the roles that they have at
-        the first pass.
+        The first pass measures the columns and takes a sample, which grows and prunes
+        the tree; the second one gives its models, from all rows. The tree is the one,
+        but for rounding, that `fit` gives for the same rows with
+        ``leaf=Ridge(drops_regressors=False)``: columns keep their roles.
 
         Parameters
         ----------
@@ -50,10 +48,9 @@ class StreamMixin:
             A Parquet file or a folder of them (also of partitions named as in
             ``year=2024/``), or a ``pyarrow.dataset.Dataset``; a tuple (X, y) or
             (X, y, sample_weight) of arrays, which may be mapped from disk; what gives
-            the same batches in the same order every time that it is iterated over, or a
-            function that returns it. A batch is a DataFrame of any kind, an Arrow
-            table, a dict of columns or a tuple of arrays, and is read while the next
-            one is fetched: do not overwrite it.
+            the same batches every time that it is iterated over, or a function that
+            returns it. A batch is a DataFrame of any kind, an Arrow table, a dict of
+            columns or a tuple of arrays, and must not be overwritten by the next one.
         target : str or sequence of str, default="y"
             The column of the output, or several; of tuples of arrays the name.
         sample_weight : str, optional
@@ -62,7 +59,7 @@ class StreamMixin:
             Columns to use; by default all others.
         sample_rows : int, optional
             Number of rows that grow and prune the tree. By default as many as `fit`
-            would take (see ``max_samples`` of the split finder), but at most 524,288.
+            would take, but at most 524,288.
         processes : bool, default=False
             Whether this is one of several processes that
             ``jax.distributed.initialize`` has brought together, which all call this
@@ -76,9 +73,8 @@ class StreamMixin:
         Raises
         ------
         StreamError
-            A ValueError. If the source cannot be read, or its rows not used: the
-            message says in which part file, batch and row. Also if the second pass
-            finds more rows than the first, fewer, or others, in any order.
+            A ValueError, if the source cannot be read, or its rows not used: the
+            message says where. Also if the second pass finds other rows.
         ImportError
             If pyarrow is needed and not there.
 
@@ -115,14 +111,13 @@ class StreamMixin:
         wanted = Wanted(targets, sample_weight, names)
         of_all(exchange, lambda: sources.append(opened(source, wanted)))
         rows = sources[0]
-        options = StreamOptions(targets, sample_rows, exchange)
         with (
             shown(self.verbose) as progress,
             one_thread_for_products(),
             computing_on(self.device, n_rows=rows.n_rows),
         ):
             plan = replace(plan, progress=progress)
-            finished = fit_stream(plan, rows, options)
+            finished = fit_stream(plan, rows, targets, sample_rows, exchange)
             schema = finished.tree.schema
             names = schema.input_names
             learned: dict[str, Any] = {"n_features_in_": len(names)}
@@ -179,4 +174,46 @@ class StreamMixin:
         rows = opened(source, wanted, targets=False)
         computing = computing_on(self.device, fall_back=True, n_rows=rows.n_rows)
         with shown(self.verbose) as progress, computing:
-            return predict_stream(self.tree_, rows, out, tuple(keep), progress)
+            return _written(self.tree_, rows, out, tuple(keep), progress)
+
+
+def _written(
+    tree: Tree,
+    source: BatchSource,
+    out: str | os.PathLike[str],
+    keep: tuple[str, ...],
+    progress: Progress,
+) -> int:
+    """Write the predictions of a tree for all rows of a source."""
+    pa, parquet = (
+        imported(module, "Parquet files", "data")
+        for module in ("pyarrow", "pyarrow.parquet")
+    )
+    schema, names = tree.schema, ["prediction"]
+    if tree.n_outputs > 1:
+        names = [f"prediction of {name}" for name in schema.target_names]
+
+    def tables() -> Iterator[Any]:
+        for batch in source.read("predicting", progress, targets=False):
+            given: Any = {
+                name: column
+                for name, column in batch.columns.items()
+                if name in schema.input_names or not (schema.named or name in keep)
+            }
+            with batch.with_row_context():
+                given = given if schema.named else list(given.values())
+                found = matched(schema, given, asked=tree.asked_attributes)
+                value = routing.predict(tree, Unencoded(schema, found))
+            columns = {name: pa.array(batch.columns[name]) for name in keep}
+            outputs = value.reshape(len(value), -1).T
+            yield pa.table(columns | dict(zip(names, outputs, strict=True)))
+
+    others, n_rows = tables(), 0
+    with replacing(out) as file:
+        nothing = pa.table({name: pa.array([], pa.float64()) for name in names})
+        first = next(others, nothing)
+        with parquet.ParquetWriter(file, first.schema) as writer:
+            for table in itertools.chain([first], others):
+                writer.write_table(table.cast(first.schema))
+                n_rows += table.num_rows
+    return n_rows

@@ -1,12 +1,12 @@
 """Random attributes for every node, as random forests draw them."""
 
-import jax
 import numpy as np
 
 from secret_jax.data.schema import TableSchema
-from secret_jax.fit.grow.execution import Execution, Found
 from secret_jax.fit.grow.frontier import Frontier
+from secret_jax.fit.grow.search import Execution, Found
 from secret_jax.runtime.hashing import mix, random_numbers
+from secret_jax.splits.interface import write
 from secret_jax.tree.structure import SplitKind
 
 # Other random numbers than those of the finder, from the same key.
@@ -16,9 +16,8 @@ _OWN = np.uint64(0x61747472)
 class AttributeDraw:
     """Searches every node on a few attributes, drawn at random for it alone.
 
-    A node in which none of them gives a split is searched on the next ones, until there
-    are none left, as in scikit-learn: an attribute that is constant in a node should
-    not make it a leaf.
+    A node in which none of them gives a split is searched on all others: an attribute
+    that is constant in a node should not make it a leaf.
 
     ``max_features``: attributes of a draw, of those that the root allows; None: all of
     them.
@@ -35,37 +34,19 @@ class AttributeDraw:
         """Splits of the nodes of a level; see `Execution.find`."""
         if self._most is None or self._most >= self._n_inputs or not len(level.node):
             return self._rows.find(level)
-        place, n_allowed = self._order(level)
-        found: Found | None = None
-        todo = np.arange(len(level.node))
-        first = 0
-        while len(todo):
-            drawn = (place[todo] >= first) & (place[todo] < first + self._most)
-            part = level.take(todo)
-            allowed = part.allowed & drawn[:, self._input]
-            part = part._replace(allowed=allowed)
-            searched = self._rows.find(part)
-            again = searched.splits
-            if found is None:
-                found = searched
-            else:
-                for every, some in zip(
-                    jax.tree.leaves(found.splits), jax.tree.leaves(again), strict=True
-                ):
-                    every[todo] = some
-            first += self._most
-            without = (again.kind == SplitKind.LEAF) & ~again.pure
-            todo = todo[without & (n_allowed[todo] > first)]
-        assert found is not None
-        return found
-
-    def _order(self, level: Frontier) -> tuple[np.ndarray, np.ndarray]:
-        """Place of every input in a node's random order, and how many are allowed."""
         member = self._input[:, None] == np.arange(self._n_inputs)
-        allowed = level.allowed @ member
         number = random_numbers(mix(level.key ^ _OWN), self._n_inputs)
-        order = np.argsort(np.where(allowed, number, np.inf), axis=1, kind="stable")
-        return np.argsort(order, axis=1), allowed.sum(axis=1)
+        number = np.where(level.allowed @ member, number, np.inf)
+        order = np.argsort(number, axis=1, kind="stable")
+        drawn = (np.argsort(order, axis=1) < self._most)[:, self._input]
+        found = self._rows.find(level._replace(allowed=level.allowed & drawn))
+        others = level.allowed & ~drawn
+        without = (found.splits.kind == SplitKind.LEAF) & ~found.splits.pure
+        without &= others.any(axis=1)
+        if without.any():
+            again = self._rows.find(level._replace(allowed=others).take(without))
+            write(found.splits, without, again.splits)
+        return found
 
 
 def n_inputs(schema: TableSchema) -> int:

@@ -22,7 +22,7 @@ _FIRST_ROOM = 32
 
 
 class Builder:
-    """Builder of the flat arrays of several trees, which begin as single leaves."""
+    """Builder of the flat ``arrays`` of several trees, which begin as single leaves."""
 
     def __init__(self, schema: TableSchema, n_trees: int):
         self._schema = schema
@@ -68,17 +68,15 @@ class Builder:
         self._tree = np.arange(n_trees)
         self._add(n_trees)
 
-    def depth(self, node: np.ndarray) -> np.ndarray:
-        """Depth of nodes."""
-        return self._arrays["depth"][node]
+    def among(self, node: np.ndarray, some: Any) -> np.ndarray:
+        """Which of the nodes are among some others."""
+        chosen = np.zeros(self._n_nodes, bool)
+        chosen[some] = True
+        return chosen[node]
 
-    def parent(self, node: np.ndarray) -> np.ndarray:
-        """Parents of nodes; -1 for roots."""
-        return self._arrays["parent"][node]
-
-    def stop(self, node: np.ndarray, reason: np.ndarray) -> None:
+    def stop(self, node: np.ndarray, reason: np.ndarray | StopReason) -> None:
         """Record why nodes are not split further."""
-        self._arrays["stop_reason"][node] = reason
+        self.arrays["stop_reason"][node] = reason
 
     def split(
         self, parents: Frontier, splits: Split, larger_left: np.ndarray
@@ -87,7 +85,7 @@ class Builder:
         node = parents.node
         child = self._add(2 * len(node))
         self._tree = np.append(self._tree, np.repeat(parents.tree, 2))
-        arrays = self._arrays
+        arrays = self.arrays
         arrays["parent"][child] = np.repeat(node, 2)
         arrays["depth"][child] = np.repeat(arrays["depth"][node] + 1, 2)
         arrays["left"][node] = child[0::2]
@@ -133,7 +131,7 @@ class Builder:
         parts = np.split(order, np.cumsum(size)[:-1])
         for mine, most in zip(parts, max_leaf_nodes, strict=True):
             arrays: dict[str, Any] = {
-                name: own[mine] for name, own in self._arrays.items()
+                name: own[mine] for name, own in self.arrays.items()
             } | {"further": np.zeros(0, np.int32)}
             for one in self._further:
                 here = self._tree[one["further"]] == self._tree[mine[0]]
@@ -155,7 +153,7 @@ class Builder:
 
     def _in_breadth(self) -> np.ndarray:
         """Nodes in breadth-first order, whatever the order of their creation."""
-        parent, depth = self._arrays["parent"], self._arrays["depth"]
+        parent, depth = self.arrays["parent"], self.arrays["depth"]
         order = [np.flatnonzero(depth == 0)]
         place = np.arange(len(depth))
         for level in range(1, depth.max() + 1):
@@ -173,7 +171,7 @@ class Builder:
             for name, value in self._blank.items():
                 new = np.broadcast_to(value, (more, *np.shape(value)))
                 self._room[name] = np.concatenate([self._room[name], new])
-        self._arrays = {name: own[: self._n_nodes] for name, own in self._room.items()}
+        self.arrays = {name: own[: self._n_nodes] for name, own in self._room.items()}
         return np.arange(first, self._n_nodes)
 
 

@@ -5,9 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from secret_jax.data.attributes import Role
 from secret_jax.data.columns import listed
-from secret_jax.data.schema import TableSchema
+from secret_jax.data.schema import Role, TableSchema
 from secret_jax.runtime.values import is_real
 from secret_jax.splits.interface import NO_COMPARISON, Comparison, Split
 from secret_jax.tree.structure import SplitKind
@@ -47,10 +46,6 @@ class FixedSplits(NamedTuple):
             for array, nothing in zip(further[-1], NO_COMPARISON, strict=True):
                 array[chosen] = nothing
         return splits._replace(**changed, further=tuple(further))
-
-    def of_children(self, position: np.ndarray) -> np.ndarray:
-        """Positions for both children of every node in turn."""
-        return np.where(position[:, None] >= 0, self.below[position], -1).ravel()
 
 
 def fixed_splits_of(given: Any, schema: TableSchema) -> FixedSplits | None:

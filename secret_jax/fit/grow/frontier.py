@@ -133,6 +133,8 @@ class Frontier(NamedTuple):
 
     def take(self, index: np.ndarray) -> Frontier:
         """Select nodes by position or by a mask."""
+        if index.dtype == bool and index.all():
+            return self
         return Frontier(*(array[index] for array in self))
 
     def children(

@@ -1,7 +1,7 @@
 """Growth loop: frontier, stable partition and stopping rules.
 
 The host keeps the frontier; what is done with rows happens where they lie
-(`execution`), and splits are found by a split finder. A level does not care which tree
+(`search`), and splits are found by a split finder. A level does not care which tree
 its nodes belong to, so several trees grow at the same time.
 """
 
@@ -18,18 +18,20 @@ from secret_jax.data.schema import TableSchema
 from secret_jax.fit.grow.attributes import AttributeDraw
 from secret_jax.fit.grow.best_first import BestFirst
 from secret_jax.fit.grow.builder import Builder
-from secret_jax.fit.grow.execution import Division, Execution, Found
 from secret_jax.fit.grow.frontier import Frontier, Places, Root
-from secret_jax.fit.grow.node_models import NodeModels
 from secret_jax.fit.grow.on_device import OnDevice
 from secret_jax.fit.grow.on_host import OnHost
-from secret_jax.fit.grow.search import GrowOptions
-from secret_jax.models.fitting import FittedNodes
+from secret_jax.fit.grow.search import Execution, GrowOptions
+from secret_jax.models.fitting import FittedNodes, NodeSummary, summary_of
+from secret_jax.models.interface import Models
 from secret_jax.runtime.devices import on_accelerator
 from secret_jax.runtime.progress import UNTOLD, Stage
 from secret_jax.runtime.shapes import slice_positions
 from secret_jax.splits.interface import Split
 from secret_jax.tree.structure import SplitKind, StopReason, Tree
+
+# A node of more rows gets its model from those that are searched.
+_MOST_ROWS = 1 << 16
 
 
 class Grown(NamedTuple):
@@ -82,18 +84,14 @@ def grown(
         options.max_leaf_nodes if root.max_leaf_nodes is None else root.max_leaf_nodes
         for root in roots
     ]
-    deepest = np.array(
-        [
-            np.inf if most is None else most
-            for root in roots
-            for most in [
-                options.max_depth if root.max_depth is None else root.max_depth
-            ]
-        ]
-    )
+    depths = [
+        options.max_depth if root.max_depth is None else root.max_depth
+        for root in roots
+    ]
+    deepest = np.array([np.inf if most is None else most for most in depths])
     batches = options.in_batches
     room = BestFirst(limits, eager=enough is not None, in_batches=batches)
-    full = np.isin(level.tree, [i for i, most in enumerate(limits) if most == 1])
+    full = np.array([most == 1 for most in limits])
     leaves: list[Frontier] = []
     waiting: _Waiting | None = None
     n_turns, fixed, n_rows = 0, options.fixed, [len(root.rows) for root in roots]
@@ -103,60 +101,85 @@ def grown(
         trees, number = builder.finish(limits)
         size = [tree.n_nodes for tree in trees]
         fitted = models.of_trees(number, size)
+        order, leaf = rows_of_nodes.order(), np.zeros(sum(n_rows), np.int64)
         unsplit = [level] if waiting is None else [level, waiting.level]
-        leaf = number[_arrived([*leaves, *unsplit], rows_of_nodes.order())]
+        for part in [*leaves, *unsplit]:
+            place = order[slice_positions(part.start, part.stop)]
+            leaf[place] = np.repeat(part.node, part.stop - part.start)
+        leaf = number[leaf]
         leaf -= np.repeat(np.cumsum(size) - size, n_rows)
         each = np.split(leaf, np.cumsum(n_rows)[:-1])
         return list(map(Grown, trees, fitted, each)), number
 
     while True:
         if len(level.node):
-            depth = builder.depth(level.node)
+            depth = builder.arrays["depth"][level.node]
             stage.at(detail=f"level {depth.max() + 1}")
-            reason = _stop_before_search(level, depth, deepest[level.tree])
-            reason[(reason == StopReason.SPLIT) & full] = StopReason.MAX_LEAF_NODES
-            searched = np.flatnonzero(reason == StopReason.SPLIT)
-            found = drawn.find(level.take(searched))
+            reason = _reasons(
+                (StopReason.MIN_SAMPLES_SPLIT, level.weight < level.min_split_weight),
+                (StopReason.MIN_SAMPLES_LEAF, level.weight < 2 * level.min_leaf_weight),
+                (StopReason.MAX_DEPTH, depth >= deepest[level.tree]),
+                (StopReason.MAX_LEAF_NODES, full),
+            )
+            searched = reason == StopReason.SPLIT
+            open_nodes = level.take(searched)
+            found = drawn.find(open_nodes)
             if fixed is not None:
-                put = fixed.put(found.splits, given[level.node[searched]])
+                put = fixed.put(found.splits, given[open_nodes.node])
                 found = found._replace(splits=put)
-            reason[searched] = _stop_after_search(found.splits, options)
+            splits = found.splits
+            reason[searched] = why = _reasons(
+                (StopReason.PURE, splits.pure),
+                (StopReason.NO_USABLE_SPLIT, splits.kind == SplitKind.LEAF),
+                (
+                    StopReason.MIN_GAIN,
+                    splits.gain <= options.min_gain * splits.chance_gain,
+                ),
+            )
             builder.stop(level.node, reason)
             leaves.append(level.take(reason != StopReason.SPLIT))
-            splittable = reason[searched] == StopReason.SPLIT
-            new = _Waiting.of(level.take(searched), found).take(splittable)
-            parent = builder.parent(new.level.node)
+            # The rows that the search saw stand for all rows of the node.
+            gain = (splits.gain / found.share).astype(np.float32)
+            new = _Waiting(open_nodes, splits._replace(gain=gain))
+            new = new.take(why == StopReason.SPLIT)
+            parent = builder.arrays["parent"][new.level.node]
             about = (new.level.tree, parent, new.level.node, new.splits.gain)
             room.found(*(array.tolist() for array in about))
-            waiting = new if waiting is None else waiting.with_more(new)
+            if waiting is not None and len(waiting.level.node):
+                new = jax.tree.map(lambda *a: np.concatenate(a), waiting, new)
+            waiting = new
         assert waiting is not None
         chosen, last = room.chosen()
         if not chosen:
             break
-        now = np.isin(waiting.level.node, chosen)
+        now = builder.among(waiting.level.node, chosen)
         going, waiting = waiting.take(now), waiting.take(~now)
         sides = rows_of_nodes.divide(going.level, going.splits, waiting.level)
         # A search that saw a sample of the rows may have misjudged the sides.
         least = np.minimum(sides.left_weight, sides.right_weight)
         light = least < going.level.min_leaf_weight
         few = going.level.take(light)
-        builder.stop(few.node, np.full(len(few.node), StopReason.MIN_SAMPLES_LEAF))
+        builder.stop(few.node, StopReason.MIN_SAMPLES_LEAF)
         leaves.append(few)
         room.drop(few.tree.tolist(), few.node.tolist())
-        full = np.repeat(np.isin(going.level.node[~light], last), 2)
-        level = models.fitted(
-            _children(going.take(~light), sides.take(~light), builder)
-        )
+        parents, splits = going.take(~light)
+        middle, left, right = (array[~light] for array in sides)
+        child = builder.split(parents, splits, left >= right)
+        weight = np.stack([left, right], axis=1).ravel()
+        level = models.fitted(parents.children(child, middle, weight))
+        full = np.repeat(builder.among(parents.node, last), 2)
         if fixed is not None:
-            given = np.append(given, fixed.of_children(given[going.level.node[~light]]))
+            own = given[parents.node]
+            below = np.where(own[:, None] >= 0, fixed.below[own], -1)
+            given = np.append(given, below)
         n_turns += 1
         if enough is not None and len(level.node):
-            ended = np.isin(level.node, enough(n_turns, so_far))
-            builder.stop(level.node[ended], np.full(ended.sum(), StopReason.PRUNED))
+            ended = builder.among(level.node, enough(n_turns, so_far))
+            builder.stop(level.node[ended], StopReason.PRUNED)
             leaves.append(level.take(ended))
             level, full = level.take(~ended), full[~ended]
     rest = waiting.level
-    builder.stop(rest.node, np.full(len(rest.node), StopReason.MAX_LEAF_NODES))
+    builder.stop(rest.node, StopReason.MAX_LEAF_NODES)
     return so_far()[0]
 
 
@@ -166,69 +189,70 @@ class _Waiting(NamedTuple):
     level: Frontier
     splits: Split
 
-    @classmethod
-    def of(cls, level: Frontier, found: Found) -> _Waiting:
-        # The rows that the search saw stand for all rows of the node.
-        gain = (found.splits.gain / found.share).astype(np.float32)
-        return cls(level, found.splits._replace(gain=gain))
-
     def take(self, chosen: np.ndarray) -> _Waiting:
         """Select nodes by a mask."""
+        if chosen.all():
+            return self
         return _Waiting(self.level.take(chosen), self.splits.take(chosen))
 
-    def with_more(self, more: _Waiting) -> _Waiting:
-        """Append other nodes."""
-        if len(self.level.node) == 0:
-            return more
-        return jax.tree.map(lambda *pair: np.concatenate(pair), self, more)
+
+def _reasons(*rules: tuple[StopReason, np.ndarray]) -> np.ndarray:
+    """Why nodes are not split: the first rule that holds; SPLIT where none does."""
+    reason = np.full(len(rules[0][1]), StopReason.SPLIT)
+    for why, holds in reversed(rules):
+        reason[holds] = why
+    return reason
 
 
-def _children(parents: _Waiting, sides: Division, builder: Builder) -> Frontier:
-    """Both children of nodes whose rows were divided, as the next frontier."""
-    level, (middle, left, right) = parents.level, sides
-    child = builder.split(level, parents.splits, left >= right)
-    return level.children(child, middle, np.stack([left, right], axis=1).ravel())
+class NodeModels:
+    """Fits the nodes of each level, each shrunk toward its parent's model.
 
-
-def _arrived(leaves: Sequence[Frontier], order: np.ndarray) -> np.ndarray:
-    """The leaf of every place, (n_places,), int64."""
-    found = np.zeros(len(order), np.int64)
-    for level in leaves:
-        place = order[slice_positions(level.start, level.stop)]
-        found[place] = np.repeat(level.node, level.stop - level.start)
-    return found
-
-
-def _stop_before_search(
-    level: Frontier, depth: np.ndarray, deepest: np.ndarray
-) -> np.ndarray:
-    """Stopping rules before the search: the first that holds is the reason.
-
-    ``depth``, ``deepest`` (n_nodes,): of the nodes, and the most of their trees.
+    Nothing is fitted if the finder asks for no model.
     """
-    return np.select(
-        [
-            level.weight < level.min_split_weight,
-            level.weight < 2 * level.min_leaf_weight,
-            depth >= deepest,
-        ],
-        [
-            StopReason.MIN_SAMPLES_SPLIT,
-            StopReason.MIN_SAMPLES_LEAF,
-            StopReason.MAX_DEPTH,
-        ],
-        StopReason.SPLIT,
-    )
 
+    def __init__(self, rows: Execution, options: GrowOptions):
+        self._rows, self._model = rows, options.finder.node_model
+        self._sample = np.inf if options.sample is None else options.sample
+        everything = options.models_of_all or rows.counts_all
+        self._most = np.inf if everything else max(_MOST_ROWS, self._sample)
+        # Of each level: models, summaries, and whether they are of all rows.
+        self._parts: list[tuple[Models, NodeSummary, np.ndarray]] = []
 
-def _stop_after_search(splits: Split, options: GrowOptions) -> np.ndarray:
-    """Stopping rules after the search."""
-    return np.select(
-        [
-            splits.pure,
-            splits.kind == SplitKind.LEAF,
-            splits.gain <= options.min_gain * splits.chance_gain,
-        ],
-        [StopReason.PURE, StopReason.NO_USABLE_SPLIT, StopReason.MIN_GAIN],
-        StopReason.SPLIT,
-    )
+    def fitted(self, level: Frontier) -> Frontier:
+        """Fit the nodes of a level."""
+        if self._model is None or not len(level.node):
+            return level
+        length = level.stop - level.start
+        searched = np.minimum(length, self._sample)
+        whole = length <= self._most
+        n_rows = np.where(whole, length, searched).astype(int)
+        statistics = self._rows.statistics(level, n_rows)
+        models = self._model.fit(statistics, level.model)
+        summary = summary_of(statistics, models.coefficient)
+        self._parts.append((models, summary, whole))
+        degrees = models.degrees * searched / n_rows
+        return level._replace(model=models.coefficient, degrees=degrees)
+
+    def of_trees(
+        self, number: np.ndarray, sizes: Sequence[int]
+    ) -> list[FittedNodes | None]:
+        """The fitted nodes of each tree; None where a model is not of all rows.
+
+        ``number``: see `Builder.finish`; ``sizes``: nodes of each tree.
+        """
+        if not self._parts:
+            return [None] * len(sizes)
+        # Nodes come after those above them: the first of a number is the one that
+        # stayed.
+        stayed = np.unique(number, return_index=True)[1]
+        models, summaries, wholes = zip(*self._parts, strict=True)
+        coefficient, degrees, corrects = zip(*models, strict=True)
+        parts = coefficient, degrees, wholes, *zip(*summaries, strict=True)
+        arrays = [np.concatenate(each) for each in parts]
+        found: list[FittedNodes | None] = []
+        for node in np.split(stayed, np.cumsum(sizes)[:-1]):
+            coefficient, degrees, whole, *summary = (array[node] for array in arrays)
+            own = Models(coefficient, degrees, corrects[0])
+            fitted = FittedNodes(own, NodeSummary(*summary))
+            found.append(fitted if whole.all() else None)
+        return found

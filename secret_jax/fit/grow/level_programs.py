@@ -18,6 +18,7 @@ from secret_jax.data.schema import TableSchema
 from secret_jax.data.tiles import TiledRows
 from secret_jax.fit.grow.search import checked_splits
 from secret_jax.models.statistics import ROUNDING_32, NodeStatistics
+from secret_jax.runtime.devices import chosen_device, runs_triton
 from secret_jax.runtime.linalg import AnyArray, safe_divide
 from secret_jax.runtime.programs import program
 from secret_jax.splits.interface import Level, Roles, Split, SplitFinder
@@ -46,12 +47,8 @@ class Tiles(NamedTuple):
     targets: AnyArray
     weight: AnyArray
     place: AnyArray  # row array, int32: among the places of the roots
-    # (n_places,), int32: see `secret_jax.fit.grow.execution.Execution`.
+    # (n_places,), int32: see `secret_jax.fit.grow.search.Execution`.
     order: AnyArray
-
-    def seen(self) -> Seen:
-        """All rows."""
-        return Seen(*self[:5])
 
 
 class Given(NamedTuple):
@@ -64,21 +61,6 @@ class Given(NamedTuple):
     direction: AnyArray  # (n_nodes, n_columns), float32
     threshold: AnyArray  # (n_nodes,), float32
     goes_left: AnyArray  # (n_nodes, n_categories), bool
-
-    @classmethod
-    def staying(cls, start: np.ndarray, schema: TableSchema) -> Given:
-        """Splits that send all rows to the left; none is kept yet."""
-        n_nodes = len(start)
-        n_categories = max([1, *map(len, schema.categories)])
-        return cls(
-            kept=np.zeros((n_nodes, 2), bool),
-            start=start,
-            discrete=np.zeros(n_nodes, bool),
-            attribute=np.zeros(n_nodes, np.int32),
-            direction=np.zeros((n_nodes, schema.n_columns), np.float32),
-            threshold=np.zeros(n_nodes, np.float32),
-            goes_left=np.zeros((n_nodes, n_categories), bool),
-        )
 
 
 class Asked(NamedTuple):
@@ -106,6 +88,7 @@ class Traced:
     n_regressors: int
     n_categories: int
     any_oblique: bool
+    triton: bool  # whether the accelerator runs kernels of Triton
 
     @classmethod
     def of(cls, schema: TableSchema, finder: SplitFinder, any_oblique: bool) -> Traced:
@@ -119,6 +102,7 @@ class Traced:
             schema.n_regressors,
             max([1, *map(len, schema.categories)]),
             any_oblique,
+            runs_triton(chosen_device()),
         )
 
     @property
@@ -320,6 +304,7 @@ def searched(seen: Seen, asked: Asked, *, traced: Traced) -> Array:
     rows, x, codes, targets, weight = seen
     if not isinstance(rows, TiledRows):
         rows = TiledRows.samples(rows, weight.shape[-1])
+    rows = replace(rows, triton=traced.triton)
     # Of nodes that nobody asks about no row counts.
     weight = jnp.where(rows.spread(asked.weight > 0), weight, 0.0)
     share = safe_divide(rows.sums(weight), asked.weight)

@@ -13,18 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import jax
 import numpy as np
 
 from secret_jax.data.rows import Table
 from secret_jax.data.schema import TableSchema
-from secret_jax.fit.grow.execution import Division, Execution, Found
 from secret_jax.fit.grow.frontier import Frontier, Places
 from secret_jax.fit.grow.level_programs import (
     Asked,
     Given,
+    Seen,
     Traced,
     divided,
     laid_out,
@@ -34,7 +33,13 @@ from secret_jax.fit.grow.level_programs import (
     statistics_of,
     unpacked,
 )
-from secret_jax.fit.grow.search import GrowOptions, no_splits
+from secret_jax.fit.grow.search import (
+    Division,
+    Execution,
+    Found,
+    GrowOptions,
+    no_splits,
+)
 from secret_jax.models.statistics import NodeStatistics
 from secret_jax.runtime.devices import is_out_of_memory, on_accelerator
 from secret_jax.runtime.hashing import random_numbers
@@ -110,7 +115,7 @@ class OnDevice(Execution):
         slot = self._slots(level)
         if self._sample is None:
             asked = [self._asked(level, slot, self._room)]
-            seen = [self._tiles.seen()]
+            seen = [Seen(*self._tiles[:5])]  # all rows
         else:
             parts = np.split(
                 np.arange(n_nodes), range(self._n_samples, n_nodes, self._n_samples)
@@ -119,7 +124,11 @@ class OnDevice(Execution):
                 self._asked(level.take(part), np.arange(len(part)), self._n_samples)
                 for part in parts
             ]
-            seen = [self._first_rows(slot[part]) for part in parts]
+            wanted = np.full((len(parts), self._n_samples), -1, np.int32)
+            for own, part in zip(wanted, parts, strict=True):
+                own[: len(part)] = slot[part]
+            n_rows = self._sample
+            seen = [samples(self._tiles, own, n_rows=n_rows) for own in wanted]
         with self._in_its_memory():
             found = [
                 searched(*each, traced=self._traced)
@@ -176,9 +185,17 @@ class OnDevice(Execution):
         self._statistics = found
 
     def _given(self) -> Given:
-        """Nodes that stay as they are: all rows go left, where they are kept."""
-        return Given.staying(
-            padded(self._start.astype(np.int32), self._room), self._schema
+        """Nodes that stay as they are: all rows go left; none is kept yet."""
+        n_nodes, schema = self._room, self._schema
+        n_categories = max([1, *map(len, schema.categories)])
+        return Given(
+            kept=np.zeros((n_nodes, 2), bool),
+            start=padded(self._start.astype(np.int32), n_nodes),
+            discrete=np.zeros(n_nodes, bool),
+            attribute=np.zeros(n_nodes, np.int32),
+            direction=np.zeros((n_nodes, schema.n_columns), np.float32),
+            threshold=np.zeros(n_nodes, np.float32),
+            goes_left=np.zeros((n_nodes, n_categories), bool),
         )
 
     def _slots(self, level: Frontier) -> np.ndarray:
@@ -208,12 +225,6 @@ class OnDevice(Execution):
             return found
 
         return Asked(*map(in_slots, asked))
-
-    def _first_rows(self, slot: np.ndarray) -> Any:
-        assert self._sample is not None
-        wanted = np.full(self._n_samples, -1, np.int32)
-        wanted[: len(slot)] = slot
-        return samples(self._tiles, wanted, n_rows=self._sample)
 
     @contextmanager
     def _in_its_memory(self) -> Iterator[None]:

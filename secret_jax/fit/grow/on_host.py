@@ -1,18 +1,37 @@
-"""Growth on processors: rows in arrays of NumPy, divided where they lie."""
+"""Growth on processors: rows in arrays of NumPy, divided where they lie.
+
+A prefix of every node's rows is a sample. The rows of many nodes are looked at
+together, as many as a cache holds, and threads keep the processors busy.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
+from secret_jax.data.ragged import RaggedRows
 from secret_jax.data.schema import TableSchema
-from secret_jax.fit.grow.execution import Division, Execution, Found
 from secret_jax.fit.grow.frontier import Frontier, Places, partition
-from secret_jax.fit.grow.search import GrowOptions, Search
+from secret_jax.fit.grow.search import (
+    Division,
+    Execution,
+    Found,
+    GrowOptions,
+    checked_splits,
+    no_splits,
+)
 from secret_jax.models.statistics import NodeStatistics, slice_statistics
-from secret_jax.runtime.parallel import in_blocks
+from secret_jax.runtime.hashing import random_numbers
+from secret_jax.runtime.parallel import in_blocks, side_by_side
 from secret_jax.runtime.shapes import slice_positions
-from secret_jax.splits.interface import Split
+from secret_jax.splits.interface import Level, Roles, Split, write
 from secret_jax.tree.comparisons import left_of
+
+# More rows than the first number are searched in an even number of parts, for as many
+# threads, each of rows enough for a thread of its own. The same on every machine, as
+# who is together may round otherwise.
+_SHARED, _TOGETHER = 1 << 14, 3 << 13
 
 
 class OnHost(Execution):
@@ -21,18 +40,74 @@ class OnHost(Execution):
     counts_all = False
 
     def __init__(self, places: Places, schema: TableSchema, options: GrowOptions):
-        self._places, self._n_regressors = places, schema.n_regressors
-        self.search = Search(places, schema, options)
+        self._places, self._schema, self._finder = places, schema, options.finder
+        self._most = len(places.row) if options.sample is None else options.sample
+        x, codes = places.table.on_host()
+        # Columns first: to turn the rows of a search takes longer, with many columns.
+        self._x = np.ascontiguousarray(x.T)
+        self._codes = np.ascontiguousarray(np.maximum(codes, 0).T)
+        self._targets = np.ascontiguousarray(places.targets.T)
+        self._roles = Roles.of(schema)
+        self._n_categories = max([1, *map(len, schema.categories)])
 
-    def find(self, level: Frontier) -> Found:
+    def find(self, frontier: Frontier) -> Found:
         """The best splits of nodes, of the rows that the finder sees."""
-        return self.search.find(level)
+        n_nodes = len(frontier.node)
+        splits = no_splits(n_nodes, self._schema, self._finder)
+        if n_nodes == 0:
+            return Found(splits, np.zeros(0))
+        n_rows = np.minimum(frontier.stop - frontier.start, self._most)
+        share = self._shares(frontier, n_rows)
+        light = share * frontier.min_leaf_weight
+        seen = frontier._replace(stop=frontier.start + n_rows, min_leaf_weight=light)
+
+        def search(index: np.ndarray) -> None:
+            # What a division by zero leads to is sorted out afterwards.
+            with np.errstate(all="ignore"):
+                found = checked_splits(self._finder, self._level(seen.take(index)))
+            write(splits, index, found)
+
+        side_by_side(search, _parts(n_rows, frontier.oblique))
+        return Found(splits, share)
+
+    def _level(self, frontier: Frontier) -> Level:
+        """Nodes with their rows, as a finder sees them."""
+        places = self._places
+        place = places.order[slice_positions(frontier.start, frontier.stop)]
+        row = places.row.take(place)
+        n_random = self._finder.n_random(len(self._x))
+        return Level(
+            rows=RaggedRows(frontier.stop - frontier.start),
+            x=self._x.take(row, axis=1),
+            codes=self._codes.take(row, axis=1),
+            targets=self._targets.take(place, axis=1),
+            weight=places.weight.take(place).astype(np.float32),
+            min_weight=frontier.min_leaf_weight.astype(np.float32),
+            random=random_numbers(frontier.key, n_random),
+            model=frontier.model.astype(np.float32),
+            degrees=frontier.degrees.astype(np.float32),
+            oblique=frontier.oblique,
+            allowed=frontier.allowed,
+            roles=self._roles,
+            n_regressors=self._schema.n_regressors,
+            n_categories=self._n_categories,
+            any_oblique=bool(frontier.oblique.any()) and len(self._x) > 1,
+        )
+
+    def _shares(self, frontier: Frontier, n_rows: np.ndarray) -> np.ndarray:
+        """Share of the nodes' weight in the rows that are looked at."""
+        places = self._places
+        share = np.ones(len(frontier.node))
+        for i in np.flatnonzero(n_rows < frontier.stop - frontier.start):
+            head = places.order[frontier.start[i] : frontier.start[i] + n_rows[i]]
+            share[i] = places.weight[head].sum(dtype=np.float64) / frontier.weight[i]
+        return share
 
     def statistics(self, level: Frontier, n_rows: np.ndarray) -> NodeStatistics:
         """Statistics of the first rows of nodes, in float64."""
         table, row, targets, weight, order = self._places
         some = level.start, level.start + n_rows
-        n = self._n_regressors
+        n = self._schema.n_regressors
         return slice_statistics(table.x, row, targets, weight, n, order, *some)
 
     def divide(self, parents: Frontier, splits: Split, others: Frontier) -> Division:
@@ -75,3 +150,18 @@ def _decided(
         unseen = with_unseen_left - found[1]
         found = sides(found[1] >= found[2] - unseen)
     return found
+
+
+def _parts(n_rows: np.ndarray, oblique: np.ndarray) -> Iterator[np.ndarray]:
+    """Nodes that are searched together, apart where oblique splits are looked for.
+
+    They are of like numbers of rows: what is made of nodes of one length takes fewer
+    calls, and less padding.
+    """
+    for index in filter(len, (np.flatnonzero(~oblique), np.flatnonzero(oblique))):
+        index = index[np.argsort(n_rows[index], kind="stable")]
+        last = np.cumsum(n_rows[index])
+        pairs = -(-last[-1] // (2 * _TOGETHER))
+        n_parts = 2 * pairs if last[-1] > _SHARED else 1
+        cuts = np.flatnonzero(np.diff((last - 1) * n_parts // last[-1])) + 1
+        yield from np.split(index, cuts)

@@ -1,27 +1,23 @@
-"""From a frontier to one split per node, whatever the finder.
+"""What a turn of growth does with rows: the seam between the host's loop and devices.
 
-A prefix of every node's rows is a sample. The rows of many nodes are looked at
-together, as many as a cache holds, and threads keep the processors busy.
+The loop keeps the frontier and decides; an execution holds the rows of all nodes. In
+`on_host` they are arrays of NumPy, in `on_device` they lie on an accelerator from the
+root to the leaves.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from __future__ import annotations
 
-import jax
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
 import numpy as np
 
-from secret_jax.data.ragged import RaggedRows
 from secret_jax.data.schema import TableSchema
-from secret_jax.fit.grow.execution import Found
 from secret_jax.fit.grow.fixed import FixedSplits
-from secret_jax.fit.grow.frontier import Frontier, Places
-from secret_jax.runtime.hashing import random_numbers
-from secret_jax.runtime.parallel import side_by_side
-from secret_jax.runtime.shapes import slice_positions
-from secret_jax.splits.interface import Comparison, Level, Roles, Split, SplitFinder
-
-# More rows than these are searched in an even number of parts, for as many threads.
-_SHARED = 1 << 14
+from secret_jax.fit.grow.frontier import Frontier
+from secret_jax.models.statistics import NodeStatistics
+from secret_jax.splits.interface import Comparison, Level, Split, SplitFinder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,87 +38,60 @@ class GrowOptions:
     # Whether trees of a most number of leaves make several of their best splits at a
     # time, not the best one first.
     in_batches: bool = False
-    # Rows of nodes that are searched together, unless one alone has more: enough for a
-    # thread of its own. The same on every machine, as who is together may round
-    # otherwise.
-    rows_together: int = 3 << 13
     # Whether also models of nodes of many rows are of all of them.
     models_of_all: bool = False
     # Splits of the user, from the root of every tree down.
     fixed: FixedSplits | None = None
 
 
-class Search:
-    """Finds the splits of levels on the host."""
+class Found(NamedTuple):
+    """Results of a search; arrays with a leading axis of nodes."""
 
-    def __init__(self, places: Places, schema: TableSchema, options: GrowOptions):
-        self._places, self._schema, self._finder = places, schema, options.finder
-        self._most = len(places.row) if options.sample is None else options.sample
-        self._together = options.rows_together
-        self._x, codes = places.table.on_host()
-        self._codes = np.maximum(codes, 0)
-        self._roles = Roles.of(schema)
-        self._n_categories = max([1, *map(len, schema.categories)])
+    splits: Split
+    # (n_nodes,), float64: share of the node's weight that the search saw.
+    share: np.ndarray
 
-    def find(self, frontier: Frontier) -> Found:
-        """Splits of the nodes of a frontier."""
-        n_nodes = len(frontier.node)
-        splits = no_splits(n_nodes, self._schema, self._finder)
-        if n_nodes == 0:
-            return Found(splits, np.zeros(0))
-        n_rows = np.minimum(frontier.stop - frontier.start, self._most)
-        share = self._shares(frontier, n_rows)
-        light = share * frontier.min_leaf_weight
-        seen = frontier._replace(stop=frontier.start + n_rows, min_leaf_weight=light)
 
-        def search(index: np.ndarray) -> None:
-            # What a division by zero leads to is sorted out afterwards.
-            with np.errstate(all="ignore"):
-                found = checked_splits(self._finder, self._level(seen.take(index)))
-            for every, some in zip(
-                jax.tree.leaves(splits), jax.tree.leaves(found), strict=True
-            ):
-                every[index] = some
+class Division(NamedTuple):
+    """How the rows of split nodes were divided."""
 
-        side_by_side(search, _parts(n_rows, frontier.oblique, self._together))
-        return Found(splits, share)
+    # (n_nodes,), int: where in the order the rows of the right child begin.
+    middle: np.ndarray
+    left_weight: np.ndarray  # (n_nodes,), float64
+    right_weight: np.ndarray
 
-    def _level(self, frontier: Frontier) -> Level:
-        """Nodes with their rows, as a finder sees them."""
-        places = self._places
-        place = places.order[slice_positions(frontier.start, frontier.stop)]
-        row = places.row.take(place)
 
-        def rows_last(values: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-            return np.ascontiguousarray(values.take(chosen, axis=0).T)
+class Execution(ABC):
+    """Rows of growing trees, on one kind of device, and what is done with them.
 
-        n_random = self._finder.n_random(self._x.shape[1])
-        return Level(
-            rows=RaggedRows(frontier.stop - frontier.start),
-            x=rows_last(self._x, row),
-            codes=rows_last(self._codes, row),
-            targets=rows_last(places.targets, place),
-            weight=places.weight.take(place).astype(np.float32),
-            min_weight=frontier.min_leaf_weight.astype(np.float32),
-            random=random_numbers(frontier.key, n_random),
-            model=frontier.model.astype(np.float32),
-            degrees=frontier.degrees.astype(np.float32),
-            oblique=frontier.oblique,
-            allowed=frontier.allowed,
-            roles=self._roles,
-            n_regressors=self._schema.n_regressors,
-            n_categories=self._n_categories,
-            any_oblique=bool(frontier.oblique.any()) and self._x.shape[1] > 1,
-        )
+    Every node has a slice of one order of all rows (`Frontier.start`, `stop`), in which
+    its rows stay in shuffled order.
+    """
 
-    def _shares(self, frontier: Frontier, n_rows: np.ndarray) -> np.ndarray:
-        """Share of the nodes' weight in the rows that are looked at."""
-        places = self._places
-        share = np.ones(len(frontier.node))
-        for i in np.flatnonzero(n_rows < frontier.stop - frontier.start):
-            head = places.order[frontier.start[i] : frontier.start[i] + n_rows[i]]
-            share[i] = places.weight[head].sum(dtype=np.float64) / frontier.weight[i]
-        return share
+    counts_all: ClassVar[bool]
+    """Whether statistics are always of all rows of a node."""
+
+    @abstractmethod
+    def find(self, level: Frontier) -> Found:
+        """The best splits of nodes."""
+
+    @abstractmethod
+    def statistics(self, level: Frontier, n_rows: np.ndarray) -> NodeStatistics:
+        """Sufficient statistics of the first rows of nodes, so many of each.
+
+        The nodes are roots, or children of the last division.
+        """
+
+    @abstractmethod
+    def divide(self, parents: Frontier, splits: Split, others: Frontier) -> Division:
+        """Divide the rows of nodes by their splits, stably, each within its slice.
+
+        ``others``: nodes that may be divided later; no more is asked of the rest.
+        """
+
+    @abstractmethod
+    def order(self) -> np.ndarray:
+        """The order of all rows, (n_places,), int: each a place of the roots."""
 
 
 def no_splits(n_nodes: int, schema: TableSchema, finder: SplitFinder) -> Split:
@@ -161,20 +130,3 @@ def checked_splits(finder: SplitFinder, level: Level) -> Split:
             "implies_models is True."
         )
     return found
-
-
-def _parts(
-    n_rows: np.ndarray, oblique: np.ndarray, together: int
-) -> Iterator[np.ndarray]:
-    """Nodes that are searched together, apart where oblique splits are looked for.
-
-    They are of like numbers of rows: what is made of nodes of one length takes fewer
-    calls, and less padding.
-    """
-    for index in filter(len, (np.flatnonzero(~oblique), np.flatnonzero(oblique))):
-        index = index[np.argsort(n_rows[index], kind="stable")]
-        last = np.cumsum(n_rows[index])
-        pairs = -(-last[-1] // (2 * together))
-        n_parts = 2 * pairs if last[-1] > _SHARED else 1
-        cuts = np.flatnonzero(np.diff((last - 1) * n_parts // last[-1])) + 1
-        yield from np.split(index, cuts)

@@ -16,7 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import ContextVar, copy_context
 from dataclasses import replace
 from functools import cache, partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -34,6 +34,7 @@ from secret_jax.runtime.progress import Stage, Step
 _MOST_ROWS = 1 << 20
 
 _Result = TypeVar("_Result")
+_Asked: TypeAlias = "tuple[Growth, Future[list[Grown]]]"
 
 
 class Growth(NamedTuple):
@@ -119,25 +120,12 @@ def _as_here(function: Callable[..., Any]) -> Callable[..., Any]:
     return carried(partial(copy_context().run, function))
 
 
-class _Waiting:
-    """A growth, and its trees or its error, once they are there."""
-
-    def __init__(self, growth: Growth):
-        self.growth = growth
-        self.trees: list[Grown] | None = None
-        self.error: BaseException | None = None
-
-    @property
-    def is_done(self) -> bool:
-        return self.trees is not None or self.error is not None
-
-
 class _Meeting:
     """Fits that wait for each other before they grow trees."""
 
     def __init__(self, n_fits: int):
         self._changed = threading.Condition()
-        self._n_busy, self._waiting = n_fits, list[_Waiting]()
+        self._n_busy, self._waiting = n_fits, list[_Asked]()
         self._is_closed = False
         self._leader: int | None = None  # thread that grows trees
 
@@ -155,22 +143,19 @@ class _Meeting:
         """Wait for the others; the last to come grows the trees of all."""
         if self._leader == threading.get_ident():  # asked for inside of a growth
             return grown(*growth)
-        own = _Waiting(growth)
+        own: Future[list[Grown]] = Future()
         with self._changed:
-            self._waiting.append(own)
+            self._waiting.append((growth, own))
             self._n_busy -= 1
             self._changed.notify_all()
-            while not own.is_done:
+            while not own.done():
                 if self._is_closed:
-                    own.error = KeyboardInterrupt()
-                elif self._n_busy <= 0:
+                    raise KeyboardInterrupt
+                if self._n_busy <= 0:
                     self._grow_all()
                 else:
                     self._changed.wait()
-        if own.error is not None:
-            raise own.error
-        assert own.trees is not None
-        return own.trees
+        return own.result()
 
     def close(self) -> None:
         """Let every fit end where it comes to its next growth."""
@@ -182,44 +167,39 @@ class _Meeting:
         waiting, self._waiting = self._waiting, []
         self._leader = threading.get_ident()
         try:
-            for group in _groups(waiting):
-                _answer(group)
-        except BaseException as error:
-            for each in waiting:
-                each.error = each.error or error
+            groups = list(_groups(waiting))
+        except BaseException as error:  # as of a finder that is no key
+            groups = []
+            for _, own in waiting:
+                own.set_exception(error)
+        for group in groups:
+            try:
+                found = _grown_as_one([growth for growth, _ in group])
+            except BaseException as error:  # of fits of one form: of them all
+                found = [error] * len(group)
+            for (_, own), trees in zip(group, found, strict=True):
+                if isinstance(trees, BaseException):
+                    own.set_exception(trees)
+                else:
+                    own.set_result(trees)
         self._leader = None
         self._n_busy += len(waiting)
         self._changed.notify_all()
 
 
-def _answer(group: Sequence[_Waiting]) -> None:
-    """Grow the trees of fits of one form; what goes wrong is an error of them all."""
-    try:
-        found = _grown_as_one([each.growth for each in group])
-    except BaseException as error:
-        for each in group:
-            each.error = error
-        return
-    for each, trees in zip(group, found, strict=True):
-        if isinstance(trees, BaseException):
-            each.error = trees
-        else:
-            each.trees = trees
-
-
 _MEETING: ContextVar[_Meeting | None] = ContextVar("meeting", default=None)
 
 
-def _groups(waiting: Sequence[_Waiting]) -> Iterator[list[_Waiting]]:
+def _groups(waiting: Sequence[_Asked]) -> Iterator[list[_Asked]]:
     """Growths that can be one, of not too many rows."""
-    keys = [_form(each.growth) for each in waiting]
+    keys = [_form(growth) for growth, _ in waiting]
     for key in dict.fromkeys(keys):
-        group, n_rows = list[_Waiting](), 0
+        group, n_rows = list[_Asked](), 0
         for each in itertools.compress(waiting, (own == key for own in keys)):
-            n_rows += each.growth.n_rows
+            n_rows += each[0].n_rows
             if group and n_rows > _MOST_ROWS:
                 yield group
-                group, n_rows = [], each.growth.n_rows
+                group, n_rows = [], each[0].n_rows
             group.append(each)
         yield group
 

@@ -35,10 +35,9 @@ class PruningPath(NamedTuple):
     def totals(
         self, values: np.ndarray, of_splits: np.ndarray | None = None
     ) -> np.ndarray:
-        """Sum a quantity of the nodes over the leaves of every subtree.
+        """Sum ``values`` (n_nodes,) over the leaves of every subtree, (n_subtrees,).
 
-        ``values`` (n_nodes,); ``of_splits`` (n_nodes,): what the nodes above the leaves
-        add. Returns (n_subtrees,), float64.
+        ``of_splits`` (n_nodes,): what the nodes above the leaves add.
         """
         n_subtrees = len(self.alphas)
         # A node is a leaf from its own step on, until its parent is one.
@@ -52,18 +51,9 @@ class PruningPath(NamedTuple):
             np.add.at(change, self.step, -of_splits)
         return np.cumsum(change)[:-1]
 
-    @property
-    def n_leaves(self) -> np.ndarray:
-        """Number of leaves of every subtree, shape (n_subtrees,)."""
-        return self.totals(np.ones(len(self.step)))
-
     def index_at(self, penalty: np.ndarray | float) -> np.ndarray:
         """Indices of the best subtrees at given penalties."""
         return np.searchsorted(self.alphas, penalty, side="right") - 1
-
-    def typical_penalties(self) -> np.ndarray:
-        """Geometric mean of the penalties between which each subtree is the best."""
-        return np.append(np.sqrt(self.alphas[:-1] * self.alphas[1:]), np.inf)
 
     def subtree(self, tree: Tree, index: int) -> Tree:
         """Cut the tree of this path to the subtree of an index."""
@@ -79,13 +69,17 @@ def weakest_links(
     from the whole tree to the root as alpha rises; the next split to go is the one
     that saves the least error per unit of size.
 
-    ``error`` (n_nodes,): error of every node as a leaf, in units that add up; ``size``
-    (n_nodes,): size of every node as a leaf; by default one. Leaves whose models leave
-    terms out may spend less than the node above them: that one then counts for one less
-    than they do, as if only the split was saved. Subtrees that are never
-    alone the best are left out.
+    ``error``, ``size`` (n_nodes,): of every node as a leaf, by default one. Leaves
+    whose models leave terms out may spend less than the node above them: that one then
+    counts for one less than they do, as if only the split was saved. Subtrees that are
+    never alone the best are left out.
     """
-    size = np.ones(tree.n_nodes) if size is None else _rising(tree, size)
+    given = np.ones(tree.n_nodes) if size is None else size
+    size = given.astype(np.float64)
+    for node in reversed(levels_of_splits(tree)):
+        # A split that adds nothing would be cut by no penalty, however high.
+        below = size[tree.left[node]] + size[tree.right[node]]
+        size[node] = np.minimum(size[node], below - 1.0)
     alpha = _penalties_of_splits(tree, error, size)
     fixed = np.isinf(alpha) & ~tree.is_leaf
     alphas = np.unique(np.maximum(alpha[~tree.is_leaf & ~fixed], 0.0))
@@ -99,12 +93,10 @@ def weakest_links(
 def _penalties_of_splits(
     tree: Tree, error: np.ndarray, size: np.ndarray
 ) -> Float[np.ndarray, " n_nodes"]:
-    """The penalty of a unit of size from which on each node is no longer split.
-
-    The least ``error + alpha * size`` of a subtree bends down at every alpha at which a
-    split goes. The line of a node as a leaf cuts off what lies beyond their crossing:
-    splits below that would go later go with the node. Infinite for fixed splits.
-    """
+    """The penalty of a unit of size from which on each node is no longer split."""
+    # The least ``error + alpha * size`` of a subtree bends down at every alpha at which
+    # a split goes. The line of a node as a leaf cuts off what lies beyond their
+    # crossing: splits below that would go later go with the node.
     levels = levels_of_splits(tree)
     left, right, fixed = tree.left, tree.right, np.isinf(tree.gain)
     # What is left of subtrees as alpha becomes infinite, and what splits save that have
@@ -139,18 +131,6 @@ def _penalties_of_splits(
     return alpha
 
 
-def _rising(tree: Tree, size: np.ndarray) -> np.ndarray:
-    """Adjust sizes so that every split adds at least one.
-
-    A split that adds nothing would be cut by no penalty, however high.
-    """
-    risen = size.astype(np.float64)
-    for node in reversed(levels_of_splits(tree)):
-        below = risen[tree.left[node]] + risen[tree.right[node]]
-        risen[node] = np.minimum(risen[node], below - 1.0)
-    return risen
-
-
 def training_errors(tree: Tree) -> np.ndarray:
     """Squared error of every node on its training rows, summed over outputs."""
     return tree.weight * tree.train_error.sum(axis=1)
@@ -159,7 +139,8 @@ def training_errors(tree: Tree) -> np.ndarray:
 def of_size(tree: Tree, n_leaves: int) -> Tree:
     """Largest subtree on the weakest-link path with at most ``n_leaves`` leaves."""
     path = weakest_links(tree, training_errors(tree))
-    small = np.flatnonzero(path.n_leaves <= n_leaves)  # none: all splits are fixed
+    sizes = path.totals(np.ones(tree.n_nodes))
+    small = np.flatnonzero(sizes <= n_leaves)  # none: all splits are fixed
     return path.subtree(tree, int(small[0]) if len(small) else len(path.alphas) - 1)
 
 
@@ -179,13 +160,10 @@ def training_path(tree: Tree, rows: Rows) -> tuple[PruningPath, np.ndarray]:
 
 
 def penalised(tree: Tree, penalty: float) -> Tree:
-    """Prune to the least training error plus a penalty per parameter.
+    """Prune to the least residual sum of squares plus a penalty per parameter.
 
-    Cost-complexity pruning (Breiman et al. 1984) with effective degrees of freedom: the
-    residual sum of squares plus ``penalty`` noise variances for each degree of freedom
-    of a leaf's model and for each split. It needs no pruning rows.
-
-    ``tree``: with models; its noise variance is estimated in its leaves.
+    A degree of freedom of a leaf's model and a split cost ``penalty`` noise variances,
+    as estimated in the leaves.
     """
     leaf = tree.is_leaf
     error = training_errors(tree)
@@ -197,10 +175,9 @@ def penalised(tree: Tree, penalty: float) -> Tree:
 
 
 def best_splits(tree: Tree, cost: np.ndarray, split_cost: float = 0.0) -> np.ndarray:
-    """Find the splits of the subtree of least total cost; of equals, the smallest.
+    """Mask of the splits of the subtree of least total cost; of equals, the smallest.
 
-    ``cost`` (n_nodes,): of every node as a leaf; ``split_cost``: of a split. Returns
-    (n_nodes,), bool: whether its children are kept, if it is.
+    ``cost`` (n_nodes,): of every node as a leaf; ``split_cost``: of a split.
     """
     best, keep = cost.copy(), np.zeros(tree.n_nodes, bool)
     for node in np.flatnonzero(~tree.is_leaf)[::-1]:  # children before parents
@@ -212,9 +189,6 @@ def best_splits(tree: Tree, cost: np.ndarray, split_cost: float = 0.0) -> np.nda
 
 
 def smallest_within(value: np.ndarray, most: float | None = None) -> int:
-    """Index of the last, smallest, subtree of a path whose value is at most ``most``.
-
-    ``value`` (n_subtrees,); ``most``: by default the least value.
-    """
+    """Index of the smallest subtree of a path whose value is at most the least one."""
     least = float(value.min()) if most is None else most
     return int(np.flatnonzero(value <= least + TIE * abs(least))[-1])

@@ -14,12 +14,11 @@ import numpy as np
 from secret_jax.data.rows import Rows, Table, join, shuffled
 from secret_jax.data.sampling import ROW_ORDER
 from secret_jax.data.schema import TableSchema
-from secret_jax.fit.axis_or_oblique import PATIENCE_LEVELS
+from secret_jax.fit.early_stopping import PATIENCE_LEVELS
 from secret_jax.fit.grow.frontier import ROUNDING
 from secret_jax.fit.grow.trees import Recipe
-from secret_jax.fit.prune.interface import Pruned
+from secret_jax.fit.interface import Candidate, Fitted, Pruned
 from secret_jax.fit.prune.path import of_size, training_errors
-from secret_jax.fit.refine.interface import Candidate, Fitted
 from secret_jax.models.errors import weighted_errors
 from secret_jax.models.fitting import remeasured
 from secret_jax.models.interface import LeafModel
@@ -82,9 +81,9 @@ class Distillation(Value):
     def __call__(self, fitted: Fitted, recipe: Recipe) -> Fitted:
         """Grow a cross-validated tree again on the predictions of the fold trees.
 
-        ``recipe``: see `distil`. Returns ``fitted`` with the new tree, of at most as
-        many leaves, and what it learned; or as it was, if the new tree fits the rows
-        too badly, or the loss leads to no means.
+        Returns ``fitted`` with the new tree, of at most as many leaves, and what it
+        learned; or as it was, if the new tree fits the rows too badly, or the loss
+        leads to no means.
         """
         old, rows, folds = fitted.tree, fitted.training, fitted.folds
         if not old.loss.predicts_mean:
@@ -95,16 +94,12 @@ class Distillation(Value):
             values = (raw_predictions(fold.tree, table) for fold in folds)
             return np.mean([old.loss.prediction(value) for value in values], axis=0)
 
-        def prune(trees: Sequence[Tree]) -> Pruned:
-            return Pruned(of_size(trees[0], old.n_leaves), 0.0)
-
-        deepest = old.max_depth + PATIENCE_LEVELS
         student, learned = self.distil(
             Teacher(mean_prediction),
             rows,
-            recipe.to_depth(deepest),
-            families=[fitted.oblique],
-            prune=prune,
+            recipe.to_depth(old.max_depth + PATIENCE_LEVELS),
+            families=[fitted.candidates[0].oblique],
+            prune=lambda trees: Pruned(of_size(trees[0], old.n_leaves), 0.0),
             stage="growing the tree again",
         )
         new = student.pruned.tree
@@ -127,15 +122,11 @@ class Distillation(Value):
     ) -> tuple[Candidate, Rows]:
         """Grow a student of each family, and one of each of the teacher's folds.
 
-        ``recipe``: with the least weights of a split and a leaf in weights of the rows;
-        the student's rows weigh more, and they are raised accordingly; ``families``:
-        whether students may split obliquely; ``prune``: cuts the student of all rows,
-        first of its family, and says what it is worth.
-
-        Returns the best family, with weights and errors of the rows, and the rows that
-        its first tree learned from.
+        ``families``: whether students may split obliquely; ``prune``: cuts the student
+        of all rows, first of its family, and says what it is worth. Returns the best
+        family, with weights and errors of the rows, and what its first tree learned.
         """
-        learned, lessons = self.lessons(teacher, rows, recipe.schema)
+        learned, lessons = self._lessons(teacher, rows, recipe.schema)
         ratio = float(learned.weight.sum() / rows.weight.sum())
         heavier = replace(
             recipe,
@@ -153,18 +144,17 @@ class Distillation(Value):
             own = tuple(trees[i * len(lessons) : (i + 1) * len(lessons)])
             students.append(Candidate(own, prune(own), oblique))
         best = min(students, key=lambda student: student.pruned.value)
-        tree = best.pruned.tree
-        tree = measured_on(tree, rows, recipe.leaf, recipe.min_leaf_weight)
+        least = recipe.min_leaf_weight
+        tree = measured_on(best.pruned.tree, rows, recipe.leaf, least)
         return best._replace(pruned=best.pruned._replace(tree=tree)), learned
 
-    def lessons(
+    def _lessons(
         self, teacher: Teacher, rows: Rows, schema: TableSchema
     ) -> tuple[Rows, list[tuple[np.ndarray, np.ndarray]]]:
         """Rows to learn from, in an order without meaning; what each student learns.
 
-        A student of the teacher learns at all rows, one of a fold not at the rows that
-        the fold has not seen, nor at the points that stem from them. Returns for each
-        the positions of its rows, and its targets.
+        The student of a fold does not learn at the rows that the fold has not seen, nor
+        at the points that stem from them. Gives positions of rows, and targets.
         """
         learned, origin = student_rows(teacher, rows, schema, self)
         # Weights order equal rows alone: as ranks they tell the order of all rows.
@@ -190,8 +180,7 @@ def student_rows(
 
     Returns them, and the position (n_learned,) of the row that each stems from.
     """
-    random = np.random.default_rng(ROW_ORDER)
-    n_rows = rows.n_rows
+    random, n_rows = np.random.default_rng(ROW_ORDER), rows.n_rows
     n_points = max(_POINTS_PER_ROW * n_rows, _LEAST_POINTS)
     first = np.arange(n_points) % n_rows
     second = random.choice(n_rows, n_points, p=rows.weight / rows.weight.sum())
@@ -201,9 +190,8 @@ def student_rows(
     weight = weight * (rows.weight.sum() / weight.sum())
     group = None if rows.group is None else rows.group[first]
     points = Rows(table, teacher.predict(table), weight, group)
-    at_rows = teacher.at_rows
+    own, at_rows = options.own_share, teacher.at_rows
     at_rows = teacher.predict(rows.table) if at_rows is None else at_rows
-    own = options.own_share
     targets = own * rows.targets + (1.0 - own) * at_rows
     learned = join([rows._replace(targets=targets), points])
     return learned, np.append(np.arange(n_rows), first)
@@ -216,13 +204,7 @@ def between(
     second: np.ndarray,
     share: np.ndarray,
 ) -> Table:
-    """Interpolate between pairs of rows.
-
-    Categories, missing values and indicators are taken from the first row of a pair.
-
-    ``first``, ``second`` (n_points,), int; ``share`` (n_points,): position between the
-    rows: 0 at the first one.
-    """
+    """Interpolate between pairs of rows; what is no number is that of the first."""
     share = share[:, None].astype(np.float32)
     start = table.x[first]
     x = start + share * (table.x[second] - start)  # exact where both are equal
@@ -246,10 +228,8 @@ def mean_error(trees_and_rows: Iterable[tuple[Tree, Rows]]) -> float:
 
 
 def raw_predictions(tree: Tree, table: Table) -> np.ndarray:
-    """Predict with the models of a hard tree, (n_rows, n_outputs), on the host.
-
-    Programs for trees of many different sizes would take longer to compile than to run.
-    """
+    """Predict with the models of a hard tree, (n_rows, n_outputs), on the host."""
+    # Programs for trees of many sizes would take longer to compile than to run.
 
     def block(rows: slice) -> np.ndarray:
         part = table.take(rows)
@@ -260,23 +240,16 @@ def raw_predictions(tree: Tree, table: Table) -> np.ndarray:
 
 
 def measured_on(tree: Tree, rows: Rows, leaf: LeafModel, min_weight: float) -> Tree:
-    """Measure weights, ranges and errors of a tree on given rows; its models stay.
-
-    ``leaf``: how predictions are clipped; ``min_weight``: splits with a child of less
-    weight are taken back.
-    """
-    found = remeasured(tree, rows, leaf)
-    inner = ~tree.is_leaf
-    left, right = (np.where(inner, side, 0) for side in (tree.left, tree.right))
-    least = (1 - ROUNDING) * min_weight
-    kept = inner & (np.minimum(found.weight[left], found.weight[right]) >= least)
-    return compact(with_gains(found), kept, StopReason.MIN_SAMPLES_LEAF)
+    """Measure a tree on given rows, without splits of less weight; its models stay."""
+    found = with_gains(remeasured(tree, rows, leaf))
+    inner, least = ~tree.is_leaf, (1 - ROUNDING) * min_weight
+    lighter = np.minimum(found.weight[found.left], found.weight[found.right])
+    return compact(found, inner & (lighter >= least), StopReason.MIN_SAMPLES_LEAF)
 
 
 def with_gains(tree: Tree) -> Tree:
     """Measure what each split saves, and which side is larger, of a measured tree."""
-    inner = ~tree.is_leaf
-    left, right = (np.where(inner, side, 0) for side in (tree.left, tree.right))
+    inner, left, right = ~tree.is_leaf, tree.left, tree.right
     error = training_errors(tree)
     saved = np.maximum(error - error[left] - error[right], 0.0)
     heavier_left = tree.weight[left] >= tree.weight[right]

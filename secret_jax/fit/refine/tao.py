@@ -13,10 +13,10 @@ import numpy as np
 from secret_jax.data.rows import Rows
 from secret_jax.fit.grow.frontier import ROUNDING
 from secret_jax.fit.grow.trees import Recipe
-from secret_jax.fit.prune.cross_validation import without_share
+from secret_jax.fit.interface import Fitted, Refined, Refinement
+from secret_jax.fit.prepare import without_share
 from secret_jax.fit.prune.path import training_errors
 from secret_jax.fit.refine.distillation import measured_on, with_gains
-from secret_jax.fit.refine.interface import Fitted, Refined, Refinement
 from secret_jax.models.errors import row_errors, weighted_errors
 from secret_jax.models.fitting import fit_models
 from secret_jax.models.interface import LeafModel
@@ -157,9 +157,8 @@ def _improve_level(
     price = options.penalty * noise * np.maximum(split_degrees(tree), 1.0)
     accepted = new < costs - np.maximum(price, _LEAST_DROP * costs[0])
     light = (tried.weight < least * (1 - ROUNDING)).astype(int)
-    accepted &= np.isin(np.arange(tree.n_nodes), nodes) & (
-        leaf_totals(tried, light) == 0
-    )
+    accepted &= np.isin(np.arange(tree.n_nodes), nodes)
+    accepted &= leaf_totals(tried, light) == 0
     if not accepted.any():
         return tree
     rejected = np.flatnonzero(~accepted)
@@ -203,10 +202,7 @@ def _proposed(
 def _best_cut(
     tree: Tree, node: int, rows: Rows, saving: np.ndarray, least: float
 ) -> tuple[np.ndarray, float] | None:
-    """Direction and threshold that save most, if more than the present ones.
-
-    ``saving`` (n_rows,): drop of the loss if a row goes to the left.
-    """
+    """Direction and threshold that save most, if ``saving`` more on the left."""
     x, present = rows.table.on_host().x, tree.direction[node]
     if tree.kind[node] == SplitKind.OBLIQUE:
         directions = _directions(x, saving, present)

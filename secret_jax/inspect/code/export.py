@@ -1,18 +1,17 @@
-"""Export of trees to programs that predict without this package."""
+"""Export of trees to programs that predict without this package, and to drawings."""
 
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal, get_args
 
-from secret_jax.inspect.code.program import ExportedModel, program_of
+from secret_jax.inspect.code.onnx import onnx_model
+from secret_jax.inspect.code.program import ExportedModel, exported
 from secret_jax.inspect.code.python import python_code
 from secret_jax.inspect.code.sql import sql_code
-from secret_jax.inspect.view import Classes, Readable, as_view
-from secret_jax.losses.interface import Loss
-from secret_jax.losses.numbers import SQUARED_ERROR
-from secret_jax.tree.structure import Tree
+from secret_jax.inspect.text import dot_code
+from secret_jax.inspect.view import Readable
 
-Language = Literal["python", "sql"]
+Language = Literal["python", "sql", "onnx", "dot"]
+_GOES_WITH = {"function_name": ("sql", "python"), "table": ("sql",)}
+_GOES_WITH |= {"max_depth": ("dot",)}
 
 
 def export_code(
@@ -21,47 +20,62 @@ def export_code(
     *,
     function_name: str | None = None,
     table: str | None = None,
+    max_depth: int | None = None,
     output: int | str | None = None,
-) -> str:
-    """Write the tree as Python functions, or as an SQL expression or query.
+) -> Any:
+    """Write the tree as Python functions, an SQL expression or query, ONNX or DOT.
 
-    For services and databases that cannot install this package; `to_onnx` makes a graph
-    for runtimes of many languages.
+    For services and databases that cannot install this package, and for drawings.
 
     Parameters
     ----------
-    language : {"python", "sql"}
+    language : {"python", "sql", "onnx", "dot"}
     function_name : str, optional
-        Name of the function, "predict" by default, or of the column of a query,
-        "prediction" by default.
+        Name of the function of Python ("predict"), or of the column of a query
+        ("prediction").
     table : str, optional
-        Only with SQL: the table of the rows. The result is then a query that gives all
-        of its columns and the prediction, otherwise an expression.
+        Of SQL: the table of the rows. The result is then a query that gives all of its
+        columns and the prediction, otherwise an expression.
+    max_depth : int, optional
+        Of DOT: deepest level that is drawn, inner nodes on it dashed.
     output : int or str, optional
         Which of several outputs of numbers; of classes the one whose probability alone
         is predicted, in place of a class.
 
     Returns
     -------
-    str
+    str or onnx.ModelProto
         Python: the source of a function of keyword arguments or of one dict, which
-        returns a float and needs nothing but Python. Of classes ``predict`` returns the
-        class, and ``predict_proba`` a dict of the probabilities of all classes.
+        needs nothing but Python. Of classes ``predict`` returns the class, and
+        ``predict_proba`` a dict of the probabilities of all classes.
 
         SQL: standard SQL with CASE and MATERIALIZED. An expression, of two classes the
         probability of the second; or a query, which for classes has the columns
         "log-odds of ..." ("score of ..." of several), "probability of ..." and the
         class.
 
-        Parts of dates are columns of their own, numbers that are named as in the text:
-        ``sold (year)``.
+        ONNX: a graph, for runtimes of many languages. Its inputs are the columns that
+        the tree uses, by name and each of the shape (n_rows, 1): numbers and truth
+        values as float64, text as strings; or one matrix ``X`` if the model was fitted
+        on an array of numbers. Missing numbers are NaN, missing texts empty. Its
+        outputs are ``prediction``, of shape (n_rows,); or of classes ``label``,
+        (n_rows,), and ``probabilities``, (n_rows, n_classes).
+
+        DOT: text for Graphviz (``dot -Tsvg tree.dot -o tree.svg``), its nodes named as
+        `apply` names them. Where the condition of a box holds, the way is "yes". Edges
+        are as wide as their share of the training rows, boxes coloured by the mean of
+        the target, or by the most frequent class; a leaf's tooltip says why it was not
+        split.
 
     Raises
     ------
+    ImportError
+        If onnx is not installed: ``pip install 'secret-jax[onnx]'``.
     TypeError
-        If a category is neither text nor a number nor a truth value.
+        If a category is neither text nor a number nor a truth value; with ONNX also if
+        a column has texts and numbers, or empty texts and missing ones.
     ValueError
-        If an option is not what it should be, or an SQL expression is asked for the
+        If an option does not go with the language, an SQL expression is asked for the
         probabilities of several classes, or SQL for a tree with gates.
 
     Notes
@@ -70,6 +84,8 @@ def export_code(
     less than 3e-5 standard deviations of the target, or 3e-4 if the tree has gates.
     Splits on one column change sides at exactly the same value. Missing values (None or
     NaN in Python, NULL in SQL) and unseen categories go where `predict` sends them.
+    Parts of dates are columns of their own, numbers that are named as in the text:
+    ``sold (year)``.
 
     In SQL turn NaN into NULL first (``NULLIF(x, 'NaN')``). Classes use ``EXP``; where
     SQLite lacks it, ``connection.create_function("EXP", 1, math.exp)`` adds it.
@@ -85,75 +101,44 @@ def export_code(
     >>> exec(model.export_code(function_name="level"), scope)
     >>> round(scope["level"](x0=7), 3)
     3.0
-    >>> print(model.export_code("sql", table="rows"))
-    SELECT *,
-    ...
-    FROM "rows"
+    >>> graph = model.export_code("onnx")  # .SerializeToString() for a file
+    >>> [one.name for one in (*graph.graph.input, *graph.graph.output)]
+    ['X', 'prediction']
     """
-    return written(exported(tree, output), language, function_name, table)
+    model = exported(tree, output)
+    return written(model, language, function_name, table, max_depth)
 
 
 def written(
     model: ExportedModel,
-    language: Language,
-    function_name: str | None,
+    language: str,
+    function_name: str | None = None,
     table: str | None = None,
-) -> str:
-    if not isinstance(language, str) or language not in ("python", "sql"):
+    max_depth: int | None = None,
+) -> Any:
+    """Write a tree, or a sum of trees, in a language; check what goes with it."""
+    if not isinstance(language, str) or language not in get_args(Language):
         raise ValueError(
-            f"language is {language!r}; choose 'python' or 'sql'. to_onnx() makes a "
-            "graph for other languages."
+            f"language is {language!r}; choose 'python', 'sql', 'onnx' or 'dot'."
         )
-    for option, value in (("function_name", function_name), ("table", table)):
-        if value is not None and not isinstance(value, str):
+    options = {"function_name": function_name, "table": table, "max_depth": max_depth}
+    for option, value in options.items():
+        if option != "max_depth" and not isinstance(value, str | None):
             raise TypeError(f"{option} is {value!r}; give text or None.")
+        if value is not None and language not in _GOES_WITH[option]:
+            raise ValueError(
+                f"{option} is {value!r}, which says nothing to {language!r}. Leave it "
+                f"out, or set language={_GOES_WITH[option][-1]!r}."
+            )
+    if language in ("sql", "dot") and model.view is None:
+        raise ValueError(
+            f"A sum of trees is not exported to {language!r}, which takes long over "
+            f"it. distill() gives one tree, which export_code({language!r}) writes."
+        )
+    if model.view is not None and language == "dot":
+        return dot_code(model.view, max_depth)
+    if language == "onnx":
+        return onnx_model(model)
     if language == "sql":
         return sql_code(model, function_name or "prediction", table)
-    if table is not None:
-        raise ValueError(
-            f"table is {table!r}, but a function reads no table. Leave it out, or set "
-            "language='sql'."
-        )
     return python_code(model, "predict" if function_name is None else function_name)
-
-
-def exported(tree: Readable, output: int | str | None = None) -> ExportedModel:
-    view, classes, only = as_view(tree, output), None, None
-    if view.classes is not None:
-        view, classes = replace(view, only=None), view.classes
-        only = None if output is None else classes.position(output)
-    return ExportedModel(
-        title=view.title,
-        trees=[program_of(view.equations)],
-        constants=(0.0,) * len(view.equations),
-        loss=view.tree.loss,
-        classes=classes,
-        only=only,
-    )
-
-
-def exported_sum(
-    trees: Sequence[Tree],
-    steps: Sequence[float],
-    *,
-    loss: Loss = SQUARED_ERROR,
-    classes: Classes | None = None,
-    output: int | str | None = None,
-) -> ExportedModel:
-    """Convert a weighted sum of hard trees of one schema; the loss says what it is."""
-    schema = trees[0].schema
-    parts = []
-    for tree, step in zip(trees, steps, strict=True):
-        scales = tuple(step * scale for scale in schema.target_scales)
-        centers = (0.0,) * len(scales)
-        scaled = replace(schema, target_centers=centers, target_scales=scales)
-        outputs = [replace(tree, schema=scaled).output(i) for i in range(len(scales))]
-        parts.append(program_of(outputs))
-    return ExportedModel(
-        title=" / ".join(schema.target_names),
-        trees=parts,
-        constants=tuple(map(float, schema.target_centers)),
-        loss=loss,
-        classes=classes,
-        only=None if output is None or classes is None else classes.position(output),
-    )

@@ -1,7 +1,6 @@
 """Content of exported programs in any language: splits, models, sums, conditions."""
 
 import math
-from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -19,7 +18,7 @@ from secret_jax.inspect.equations import (
     conditions_at,
     model_in_original_units,
 )
-from secret_jax.inspect.view import Classes
+from secret_jax.inspect.view import Classes, Readable, View, as_view
 from secret_jax.losses.interface import Link, Loss
 from secret_jax.tree.structure import Tree
 from secret_jax.tree.totals import Side, leaves_below
@@ -31,27 +30,26 @@ class Program(NamedTuple):
     """Splits and leaf models of a tree, with all digits.
 
     ``outputs`` are trees of one output each, with an item each in ``models`` and
-    ``ends``. ``splits`` are conditions that all hold for rows that go left. Mixtures
-    of the leaves are clipped to ``ends``, infinite where each leaf is.
+    ``ends``; splits of the first, ``tree``, are those of all. ``splits`` are conditions
+    that all hold for rows that go left. Mixtures of the leaves are clipped to ``ends``,
+    infinite where each leaf is.
     """
 
+    tree: Tree
     outputs: Sequence[Tree]
     splits: dict[int, Conditions]
     models: dict[int, list[LinearModel]]
     ends: list[tuple[float, float]]
 
-    @property
-    def tree(self) -> Tree:
-        """That of the first output: splits are those of all."""
-        return self.outputs[0]
-
 
 class ExportedModel(NamedTuple):
     """Trees that add up, with ``constants``, and the meaning of their sums.
 
-    Of ``classes``, or of one ``only``, probabilities are predicted.
+    Of ``classes``, or of one ``only``, probabilities are predicted. ``view`` is that of
+    a single tree.
     """
 
+    view: View | None
     title: str
     trees: list[Program]
     constants: tuple[float, ...]
@@ -80,30 +78,59 @@ class ExportedModel(NamedTuple):
         return [plain_category(label, "y") for label in self.classes.labels]
 
 
+def exported(tree: Readable, output: int | str | None = None) -> ExportedModel:
+    """Convert a tree; of classes with the output chosen after all are computed."""
+    view = whole = as_view(tree, output)
+    only, classes = None, view.classes
+    if classes is not None:
+        only = None if output is None else classes.position(output)
+        whole = replace(view, only=None)
+    trees, constants = [program_of(whole.equations)], (0.0,) * len(whole.equations)
+    parts = view, whole.title, trees, constants, view.tree.loss, classes, only
+    return ExportedModel(*parts)
+
+
+def exported_sum(
+    trees: Sequence[Tree],
+    steps: Sequence[float],
+    *,
+    loss: Loss,
+    classes: Classes | None,
+    output: int | str | None,
+) -> ExportedModel:
+    """Convert a weighted sum of hard trees of one schema; the loss says what it is."""
+    schema, parts = trees[0].schema, []
+    for tree, step in zip(trees, steps, strict=True):
+        scales = tuple(step * scale for scale in schema.target_scales)
+        centers = (0.0,) * len(scales)
+        scaled = replace(schema, target_centers=centers, target_scales=scales)
+        tree = replace(tree, schema=scaled)
+        parts.append(program_of([tree.output(i) for i in range(len(scales))]))
+    only = None if output is None or classes is None else classes.position(output)
+    centers = tuple(map(float, schema.target_centers))
+    title = " / ".join(schema.target_names)
+    return ExportedModel(None, title, parts, centers, loss, classes, only)
+
+
 def program_of(outputs: Sequence[Tree]) -> Program:
     """Convert trees of one output, which share their splits, to what is written."""
     tree, splits, models = outputs[0], {}, {}
     for node in np.flatnonzero(~tree.is_leaf).tolist():
-        splits[node] = [
-            replace(one, threshold=_exact_threshold(tree, place, one))
-            if isinstance(one, LinearSplit) and len(one.terms) == 1 and one.width == 0
-            else one
-            for place, one in conditions_at(tree, node)
-        ]
+        splits[node] = [_exact(tree, *one) for one in conditions_at(tree, node)]
     for node in np.flatnonzero(tree.is_leaf).tolist():
-        models[node] = []
-        for one in outputs:
-            model = model_in_original_units(one, node)
+        models[node] = [model_in_original_units(one, node) for one in outputs]
+        for place, model in enumerate(models[node]):
             if not model.terms:
                 constant = min(max(model.intercept, model.low), model.high)
                 ends = {"low": -math.inf, "high": math.inf}
-                model = replace(model, intercept=constant, **ends)
-            models[node].append(model)
-    return Program(outputs, splits, models, [clip_range_of(one) for one in outputs])
+                models[node][place] = replace(model, intercept=constant, **ends)
+    return Program(tree, outputs, splits, models, [*map(clip_range_of, outputs)])
 
 
-def _exact_threshold(tree: Tree, place: int, split: LinearSplit) -> float:
-    """Find the last float64 value of a split's one column that the tree sends left."""
+def _exact(tree: Tree, place: int, split: Any) -> LinearSplit | CategorySplit:
+    """Move a threshold on one column to the last float64 that the tree sends left."""
+    if isinstance(split, CategorySplit) or len(split.terms) != 1 or split.width > 0:
+        return split
     (term,) = split.terms
     direction = tree.direction[place, term.position]
     sign = 1.0 if split.at_most else -1.0
@@ -121,7 +148,7 @@ def _exact_threshold(tree: Tree, place: int, split: LinearSplit) -> float:
     largest = int(np.finfo(np.float64).max.view(np.int64))
     ranks = range(-largest, 0) if goes_right(0) else range(largest + 1)
     first = bisect_left(ranks, True, key=goes_right)
-    return sign * value(ranks[max(first - 1, 0)])
+    return replace(split, threshold=sign * value(ranks[max(first - 1, 0)]))
 
 
 def decisions(tree: Tree) -> Iterator[tuple[int, int, Side | None, bool]]:
@@ -130,8 +157,7 @@ def decisions(tree: Tree) -> Iterator[tuple[int, int, Side | None, bool]]:
     So nesting grows as the logarithm of the number of leaves. Each node comes with its
     depth, the side that is nested (None: a leaf), and whether it begins a block.
     """
-    n_leaves = leaves_below(tree)
-    stack = [(0, 0, True)]
+    n_leaves, stack = leaves_below(tree), [(0, 0, True)]
     while stack:
         node, depth, first = stack.pop()
         if tree.is_leaf[node]:
@@ -175,42 +201,29 @@ def plain_category(category: Any, name: str) -> str | bool | int | float | None:
     )
 
 
-class Writer(ABC):
-    """Conditions and sums over the columns of a row, as Python and SQL write them."""
+class Writer:
+    """Conditions and sums over the columns of a row, as Python and SQL write them.
 
+    A language has functions that write a number, a column (with a mean in place of
+    missing ones), that it is missing or holds some categories, what a category adds to
+    a sum, and a value that is cut at those of its bounds that are finite.
+    """
+
+    # The words for or, and, not; what is 1 where a condition holds, and else 0; what
+    # stands between addends.
     logical: ClassVar[tuple[str, str, str]]
-    """The words for or, and, not."""
     indicator: ClassVar[str]
-    """What is 1 where a condition holds, and else 0."""
     blank: ClassVar[str] = " "
-    """What stands between addends."""
 
     def __init__(self, model: ExportedModel):
         self.model, self.schema = model, model.schema
 
-    @abstractmethod
-    def number(self, value: float) -> str:
-        """Write a float."""
-
-    @abstractmethod
-    def column(self, name: str, missing_as: float | None = None) -> str:
-        """Write what a row holds in a column, a mean in place of missing numbers."""
-
-    @abstractmethod
-    def missing(self, name: str) -> str:
-        """Write the condition that a column is missing."""
-
-    @abstractmethod
-    def member(self, split: CategorySplit, side: Side) -> str:
-        """Write the condition that a column holds one of some categories, or none."""
-
-    @abstractmethod
-    def effect(self, name: str, effects: dict[Any, float], otherwise: float) -> str:
-        """Write what the category of a column adds to a sum."""
-
-    @abstractmethod
-    def clip(self, value: str, low: float, high: float) -> str:
-        """Write a value, cut at those of its bounds that are finite."""
+    number: Any
+    column: Any
+    missing: Any
+    member: Any
+    effect: Any
+    clip: Any
 
     def sum_of(self, terms: Sequence[Term], constant: float | None = None) -> str:
         """Write a sum: numbers, and gaps in them, before columns of categories."""
@@ -243,7 +256,6 @@ class Writer(ABC):
         return self.blank.join(addends).removeprefix("+ ") or self.number(0.0)
 
     def condition(self, conditions: Conditions, side: Side) -> str:
-        """Write the condition under which a row goes to a side."""
         any_of, all_of, no = self.logical
         texts = []
         for split in conditions:

@@ -16,6 +16,7 @@ from secret_jax.inspect.code.program import (
 )
 from secret_jax.inspect.equations import CategorySplit, LinearModel, LinearSplit
 from secret_jax.inspect.printing import counted_leaves
+from secret_jax.inspect.view import Classes
 from secret_jax.losses.interface import HIGHEST_LOG
 from secret_jax.tree.soft import HARD_LOGIT
 from secret_jax.tree.totals import Side, way_to
@@ -90,14 +91,12 @@ class _PythonWriter(Writer):
         self.cells: dict[str, str] = {}
 
     def code(self) -> str:
-        """Write a function of each tree, of a row, and of its class."""
         model, lines = self.model, []
-        with_class = model.classes is not None and model.only is None
-        follows, _ = _BY_LINK[model.link]
+        classes = model.classes if model.only is None else None
         by, alone = f"{len(model.trees)} trees that add up", False
         if len(model.trees) == 1:
             by = f"a tree of {counted_leaves(model.trees[0].tree.n_leaves)}"
-            alone = follows == "total" and not any(model.constants)
+            alone = model.link == "identity" and not any(model.constants)
         bodies = [
             [*(self._mixture(one) if one.tree.is_soft else self._body(one))]
             for one in model.trees
@@ -106,7 +105,7 @@ class _PythonWriter(Writer):
             for i, body in enumerate(bodies):
                 lines += [f"def tree_{i}(row):", *body, "", ""]
         lines += [
-            f"def {self.function}{'_proba' * with_class}(row=None, /, **columns):",
+            f"def {self.function}{'_proba' * bool(classes)}(row=None, /, **columns):",
             f"    # {' '.join(model.title.split())}: {by}.",
             "    # Columns come as keyword arguments or as one dict.",
             "    row = columns if row is None else row",
@@ -114,8 +113,8 @@ class _PythonWriter(Writer):
         cells = [f"        {name}: {cell}," for name, cell in self.cells.items()]
         lines += ["    row = {", *cells, "    }"] if cells else []
         lines += bodies[0] if alone else self._answer()
-        if with_class:
-            lines += ["", "", *self._class_function()]
+        if classes is not None:
+            lines += ["", "", *self._class_function(classes)]
         return "\n".join(lines) + "\n"
 
     def number(self, value: float) -> str:
@@ -154,10 +153,8 @@ class _PythonWriter(Writer):
 
     def clip(self, value: str, low: float, high: float) -> str:
         ends = [self.number(end) for end in (low, high) if math.isfinite(end)]
-        if not ends:
-            return value
         name = "min" if math.isinf(low) else "max" if math.isinf(high) else "clip"
-        return f"{name}({', '.join([value, *ends])})"
+        return f"{name}({', '.join([value, *ends])})" if ends else value
 
     def _equation(self, model: LinearModel) -> str:
         total = self.sum_of(model.terms, model.intercept)
@@ -205,7 +202,7 @@ class _PythonWriter(Writer):
         yield _returned(totals)
 
     def _answer(self) -> Iterator[str]:
-        """Write the sum, or the list of several, and what follows from it."""
+        """Write the sum, or the list of several, and what follows."""
         model = self.model
         of_total, of_scores = _BY_LINK[model.link]
         constants = [self.number(one) for one in model.constants]
@@ -226,28 +223,24 @@ class _PythonWriter(Writer):
             yield "    chances = [1.0 - chance, chance]"
         if model.only is not None:
             yield f"    return chances[{model.only}]"
-            return
-        yield f"    labels = {list(model.labels)!r}"
-        yield "    return dict(zip(labels, chances))"
+        else:
+            yield f"    labels = {list(model.labels)!r}"
+            yield "    return dict(zip(labels, chances))"
 
-    def _class_function(self) -> Iterator[str]:
-        """Write the function that predicts a class."""
-        assert self.model.classes is not None
-        costs, name = self.model.classes.costs, self.function
-        yield f"def {name}(row=None, /, **columns):"
+    def _class_function(self, classes: Classes) -> Iterator[str]:
+        yield f"def {self.function}(row=None, /, **columns):"
         yield f"    labels = {list(self.model.labels)!r}"
-        yield f"    chances = [*{name}_proba(row, **columns).values()]"
-        if costs is None:
-            yield "    return labels[chances.index(max(chances))]"
-            return
-        yield "    # Minus the average cost of naming each class."
-        gains = []
-        for column in costs.T.tolist():
-            pairs = [(cost, i) for i, cost in enumerate(column) if cost]
-            gain = [f"- {self.number(cost)} * chances[{i}]" for cost, i in pairs]
-            gains.append(self.added(gain))
-        yield _statement("gains = ", f"[{', '.join(gains)}]")
-        yield "    return labels[gains.index(max(gains))]"
+        yield f"    chances = [*{self.function}_proba(row, **columns).values()]"
+        best = "chances"
+        if classes.costs is not None:
+            yield "    # Minus the average cost of naming each class."
+            gains, best = [], "gains"
+            for column in classes.costs.T.tolist():
+                pairs = [(cost, i) for i, cost in enumerate(column) if cost]
+                gain = [f"- {self.number(cost)} * chances[{i}]" for cost, i in pairs]
+                gains.append(self.added(gain))
+            yield _statement("gains = ", f"[{', '.join(gains)}]")
+        yield f"    return labels[{best}.index(max({best}))]"
 
 
 def _statement(before: str, value: str, after: str = "", indent: str = "    ") -> str:
@@ -260,6 +253,5 @@ def _statement(before: str, value: str, after: str = "", indent: str = "    ") -
 
 
 def _returned(values: Sequence[str], indent: str = "    ") -> str:
-    """Return a value, or a list of several."""
     value = values[0] if len(values) == 1 else f"[{', '.join(values)}]"
     return _statement("return ", value, indent=indent)

@@ -6,7 +6,7 @@ MATERIALIZED: SQLite would otherwise put what they stand for in each place of th
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from secret_jax.inspect.code.program import (
@@ -30,11 +30,6 @@ def sql_code(model: ExportedModel, column_name: str, table: str | None) -> str:
             "Gates are not exported to 'sql'. smaller(gates=False) gives the tree "
             "without them, which export_code('sql') writes."
         )
-    if len(model.trees) > 1 or any(model.constants):
-        raise ValueError(
-            "A sum of trees is not exported to 'sql': databases take long over it. "
-            "distill() gives one tree, which export_code('sql') writes."
-        )
     by_class = model.classes is not None and model.only is None
     if by_class and len(model.constants) > 1 and table is None:
         raise ValueError(
@@ -48,8 +43,7 @@ def sql_code(model: ExportedModel, column_name: str, table: str | None) -> str:
         return sql.answer(sums) + "\n"
     if by_class:
         return sql.query_of_classes(sums, column_name, table) + "\n"
-    code = f"{sql.answer(sums)} AS {_name(column_name)}"
-    return _select([code], _name(table)) + "\n"
+    return _select({_name(column_name): sql.answer(sums)}, _name(table)) + "\n"
 
 
 class _SqlWriter(Writer):
@@ -60,8 +54,7 @@ class _SqlWriter(Writer):
 
     def __init__(self, model: ExportedModel, *names: str):
         super().__init__(model)
-        self.prefix = "tree_"
-        names = (*names, *self.schema.names)
+        names, self.prefix = (*names, *self.schema.names), "tree_"
         while any(name.lower().startswith(self.prefix) for name in names):
             self.prefix += "_"
 
@@ -73,20 +66,18 @@ class _SqlWriter(Writer):
     def column(self, name: str, missing_as: float | None = None) -> str:
         text, position = _name(name), self.schema.names.index(name)
         if levels := self.schema.origin(position).levels:
-            cases = [f"WHEN {_text(one)} THEN {i}e0" for i, one in enumerate(levels)]
-            text = " ".join([f"CASE {text}", *cases, "END"])
-        if missing_as is None:
-            return text
-        return f"COALESCE({text}, {self.number(missing_as)})"
+            cases = (f"WHEN {_text(one)} THEN {i}e0" for i, one in enumerate(levels))
+            text = _case(cases, of=f"{text} ")
+        known = missing_as is None
+        return text if known else f"COALESCE({text}, {self.number(missing_as)})"
 
     def missing(self, name: str) -> str:
         return f"{self.column(name)} IS NULL"
 
     def member(self, split: CategorySplit, side: Side) -> str:
         inside, column = side == split.listed_side, self.column(split.name)
-        known = [one for one in split.listed if one is not None]
-        listed = ", ".join(self._literal(each, split.name) for each in known)
-        text = f"{column} {'IN' if inside else 'NOT IN'} ({listed})"
+        known = [self._literal(c, split.name) for c in split.listed if c is not None]
+        text = f"{column} {'IN' if inside else 'NOT IN'} ({', '.join(known)})"
         if not known:
             text = "1 = 0" if inside else f"{column} = {column}"
         # Of NULL neither IN nor NOT IN is true.
@@ -99,7 +90,7 @@ class _SqlWriter(Writer):
             holds = f"{column} = {self._literal(category, name)}"
             asked = f"{column} IS NULL" if category is None else holds
             cases.append(f"WHEN {asked} THEN {self.number(effect)}")
-        return " ".join(["CASE", *cases, f"ELSE {self.number(otherwise)} END"])
+        return _case(cases, self.number(otherwise))
 
     def _literal(self, category: Any, name: str) -> str:
         value = plain_category(category, name)
@@ -115,7 +106,7 @@ class _SqlWriter(Writer):
             for sign, bound in (("<", low), (">", high))
             if math.isfinite(bound)
         ]
-        return " ".join(["CASE", *cases, f"ELSE {value} END"]) if cases else value
+        return _case(cases, value) if cases else value
 
     def value(self, output: int) -> str:
         """Write an output of the tree."""
@@ -131,13 +122,13 @@ class _SqlWriter(Writer):
         leaves, values = f"{self.prefix}leaves", f"{self.prefix}values"
 
         def chosen(text: Callable[[int], str]) -> str:
-            lines = [f"WHEN {node} THEN {text(node)}" for node in models]
+            lines = (f"WHEN {node} THEN {text(node)}" for node in models)
             return "\n".join([f"CASE {leaf}", *lines, "END"])
 
-        cases = "\n".join(self._cases(str))
+        cases, sums = "\n".join(self._cases(str)), chosen(equation)
         stages = {
             leaves: f"SELECT\n{cases} AS {leaf}",
-            values: f"SELECT {leaf},\n{chosen(equation)} AS {value}\nFROM {leaves}",
+            values: f"SELECT {leaf},\n{sums} AS {value}\nFROM {leaves}",
         }
         ends = {node: (one.low, one.high) for node, one in models.items()}
         return _with(stages, chosen(lambda node: self.clip(value, *ends[node])))
@@ -165,50 +156,45 @@ class _SqlWriter(Writer):
         # Of one score both shares are known; of a number it is the second that is
         # meant.
         shown = -1 if model.classes is None else 1 if model.only is None else model.only
-        scores = "SELECT\n" + ",\n".join(_named(sums, names))
+        scores = "SELECT\n" + _columns(dict(zip(names, sums, strict=True)))
         return _with({f"{self.prefix}scores": scores}, values[shown])
 
     def query_of_classes(self, sums: list[str], column_name: str, table: str) -> str:
         """Write a query that adds scores, probabilities and the predicted class."""
-        names = {name.lower() for name in (*self.schema.names, column_name)}
+        taken = {name.lower() for name in (*self.schema.names, column_name)}
 
         def free(name: str) -> str:
-            while name.lower() in names:
+            while name.lower() in taken:
                 name += "_"
-            names.add(name.lower())
+            taken.add(name.lower())
             return _name(name)
 
         outputs, labels = self.model.trees[0].outputs, self.model.labels
         scores = [free(tree.schema.target_name) for tree in outputs]
         chances = [free(f"probability of {label}") for label in labels]
         scored, rated = f"{self.prefix}scored", f"{self.prefix}rated"
+        named = dict(zip(chances, self._by_link(scores), strict=True))
         stages = {
-            scored: _select(_named(sums, scores), _name(table)),
-            rated: _select(_named(self._by_link(scores), chances), scored),
+            scored: _select(dict(zip(scores, sums, strict=True)), _name(table)),
+            rated: _select(named, scored),
         }
-        chosen = f"{self._likeliest(chances)} AS {_name(column_name)}"
-        return f"{_stages(stages)}\n{_select([chosen], rated)}"
+        chosen = {_name(column_name): self._likeliest(chances)}
+        return f"{_stages(stages)}\n{_select(chosen, rated)}"
 
     def _by_link(self, scores: list[str]) -> list[str]:
-        """Write what follows from columns of scores: of one of classes two shares."""
-
-        def exponential(value: str, low: float, high: float) -> str:
-            return f"EXP({self.clip(value, low, high)})"
-
-        link = self.model.link
+        link, ends = self.model.link, (-_MOST_LOG_ODDS, _MOST_LOG_ODDS)
         if link == "identity":
             return scores
         if link == "exponential":
-            return [exponential(one, -math.inf, HIGHEST_LOG) for one in scores]
+            return [f"EXP({self.clip(one, -math.inf, HIGHEST_LOG)})" for one in scores]
         if link == "clip":
             shares = [self.clip(score, 0.0, 1.0) for score in scores]
             return [f"1e0 - {shares[0]}", *shares] if len(scores) == 1 else shares
-        ends = -_MOST_LOG_ODDS, _MOST_LOG_ODDS
         if len(scores) == 1:
-            odds = [exponential(f"{sign}{scores[0]}", *ends) for sign in ("", "-")]
+            odds = [f"EXP({self.clip(sign + scores[0], *ends)})" for sign in ("", "-")]
             return [f"1e0 / (1e0 + {each})" for each in odds]
         first, *others = scores
-        odds = [exponential(f"({each} - {first})", *ends) for each in others]
+        odds = [f"EXP({self.clip(f'({each} - {first})', *ends)})" for each in others]
         total = " + ".join(["1e0", *odds])
         return [f"{each} / ({total})" for each in ("1e0", *odds)]
 
@@ -225,9 +211,8 @@ class _SqlWriter(Writer):
         *labels, last = [self._literal(label, "y") for label in self.model.labels]
         cases = ["CASE"]
         for i, label in enumerate(labels):
-            others = values[i + 1 :]
-            best = " AND ".join(f"{values[i]} {better} {each}" for each in others)
-            cases.append(f"WHEN {best} THEN {label}")
+            best = (f"{values[i]} {better} {each}" for each in values[i + 1 :])
+            cases.append(f"WHEN {' AND '.join(best)} THEN {label}")
         return "\n".join([*cases, f"ELSE {last}", "END"])
 
 
@@ -239,18 +224,21 @@ def _name(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _named(values: Sequence[str], names: Sequence[str]) -> list[str]:
-    return [f"{value} AS {name}" for value, name in zip(values, names, strict=True)]
+def _case(cases: Iterable[str], otherwise: str | None = None, of: str = "") -> str:
+    last = "" if otherwise is None else f"ELSE {otherwise} "
+    return f"CASE {of}{' '.join(cases)} {last}END"
 
 
-def _select(columns: Sequence[str], source: str) -> str:
-    """Write a query that adds columns to those of a table or stage."""
-    return "SELECT *,\n" + ",\n".join(columns) + f"\nFROM {source}"
+def _columns(named: Mapping[str, str]) -> str:
+    return ",\n".join(f"{value} AS {name}" for name, value in named.items())
+
+
+def _select(named: Mapping[str, str], source: str) -> str:
+    return f"SELECT *,\n{_columns(named)}\nFROM {source}"
 
 
 def _stages(queries: Mapping[str, str]) -> str:
-    """Name queries, each of which reads the one before."""
-    stages = [f"{name} AS MATERIALIZED (\n{one}\n)" for name, one in queries.items()]
+    stages = (f"{name} AS MATERIALIZED (\n{one}\n)" for name, one in queries.items())
     return f"WITH {', '.join(stages)}"
 
 

@@ -14,17 +14,13 @@ from exported_code import records, run_onnx, run_python
 from sklearn.inspection import PartialDependenceDisplay
 from traceable_finder import VarianceSplits
 
-from benchmarks.device import counted
-from secret_jax import (
-    SecretBoostingRegressor,
-    SecretForestRegressor,
-    SecretRegressor,
-)
+from benchmarks.device.counting import counted
+from secret_jax import SecretBoostingRegressor, SecretForestRegressor, SecretRegressor
 from secret_jax.composed.ensemble import forest, growth
 from secret_jax.data.encoding import encode
 from secret_jax.datasets import make_fried
 from secret_jax.fit.grow import on_device
-from secret_jax.fit.prune.cross_validation import parts_of
+from secret_jax.fit.prepare import parts_of
 from secret_jax.tree import routing
 from secret_jax.tree.file import ModelFileError
 
@@ -276,7 +272,7 @@ def test_exported_programs_predict_the_same(holed):
     close = {"rtol": 0, "atol": 1e-4 * holed.ensemble_.schema.target_scale}
     found = run_python(holed.export_code(), records(frame))
     np.testing.assert_allclose(found, expected, **close)
-    (found,) = run_onnx(holed.to_onnx(), frame)
+    (found,) = run_onnx(holed.export_code("onnx"), frame)
     np.testing.assert_allclose(found, expected, **close)
     with refusal("not exported to 'sql'", "distill()"):
         holed.export_code("sql")

@@ -9,9 +9,9 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 from sklearn.linear_model import Ridge
 
-from secret_jax.composed.kernel import GaussianProcess, RadialBasis, gp, kernels
-from secret_jax.composed.kernel.gp import _BANDWIDTHS, _NOISES
+from secret_jax.composed.kernel import GaussianProcess, RadialBasis, kernels, networks
 from secret_jax.composed.kernel.interface import Regions
+from secret_jax.composed.kernel.networks import _BANDWIDTHS, _NOISES
 
 
 def regions(n=120, n_outputs=2, seed=0):
@@ -101,7 +101,7 @@ def test_processes_are_equations_4_54_and_4_55():
 
 def test_projected_processes_are_near_and_memory_is_bounded(monkeypatch):
     rows = regions(300)
-    monkeypatch.setattr(gp, "_MOST_ROWS", 100)
+    monkeypatch.setattr(networks, "_MOST_ROWS", 100)
     head = GaussianProcess(smoother="identity")
     full = head.fit(rows)
     some = replace(head, max_centers=100).fit(rows)

@@ -12,11 +12,10 @@ import pytest
 from sklearn.base import clone
 from stream_tables import SMALL, assert_same_model, mixed_table, pieces, write_parts
 
-from secret_jax import HoldOut, SecretRegressor
+from secret_jax import SecretRegressor
 from secret_jax.datasets import make_fried
-from secret_jax.estimators.stream.batches import Wanted
-from secret_jax.estimators.stream.fit import StreamOptions, fit_stream
-from secret_jax.estimators.stream.sources import opened
+from secret_jax.estimators.stream.batches import Wanted, opened
+from secret_jax.estimators.stream.fit import fit_stream
 from secret_jax.runtime.progress import Step
 
 SIZES = [1, 30_000, 17, 25_000]
@@ -140,14 +139,6 @@ def test_targets_and_weights_may_lie_anyhow():
         assert_same_model(model, first)
 
 
-def test_a_column_that_is_the_target_is_told():
-    X, y = make_fried(300, random_state=1)
-    X[:, 3] = y
-    parts = [(X[:100], y[:100]), (X[100:], y[100:])]
-    with pytest.warns(UserWarning, match="Column 'x3' equals the target"):
-        SecretRegressor(max_depth=0).fit_stream(parts)
-
-
 def test_many_copies_of_few_rows():
     X, y = make_fried(300, random_state=0)
     X = X[:, :6]
@@ -162,28 +153,10 @@ def test_the_sample_may_be_larger_and_stays_within_bounds(table):
     used = table[["a", "b", "y"]]
     plan = SecretRegressor(**SMALL)._plan()
     for wanted in (500, 9000):
-        finished = fit_stream(
-            plan, opened([used], Wanted(("y",))), StreamOptions(("y",), wanted)
-        )
+        finished = fit_stream(plan, opened([used], Wanted(("y",))), ("y",), wanted)
         n_rows = finished.data.rows.n_rows
         assert abs(n_rows - wanted) < 5 * np.sqrt(wanted)
         assert finished.data.sampled_share == pytest.approx(n_rows / len(used))
-
-
-def test_held_out_rows_do_not_depend_on_the_order_of_the_rows(table):
-    used = table[["a", "b", "y"]]
-    prune = HoldOut(refit=False)
-    shuffled = used.sample(frac=1.0, random_state=0)
-    plan = SecretRegressor(prune=prune, **SMALL)._plan()
-    parts = []
-    for frame in (used, shuffled):
-        source = opened([frame], Wanted(("y",)))
-        fitted = fit_stream(plan, source, StreamOptions(("y",))).fitted
-        schema = fitted.tree.schema
-        parts.append(schema.restore_targets(fitted.held_out.targets))
-        assert not set(parts[-1]) & set(schema.restore_targets(fitted.training.targets))
-    # The scale differs in its last digit.
-    np.testing.assert_allclose(np.sort(parts[0]), np.sort(parts[1]), rtol=1e-9)
 
 
 def test_progress_tells_rows_rate_and_how_far_it_is(table):
@@ -192,7 +165,7 @@ def test_progress_tells_rows_rate_and_how_far_it_is(table):
     source = opened(
         (table[["a", "b"]].to_numpy(), table["y"].to_numpy()), Wanted(("y",))
     )
-    fit_stream(plan, source, StreamOptions(("y",)))
+    fit_stream(plan, source, ("y",))
     for stage in ("reading the rows", "fitting models on all rows"):
         steps = [e for e in heard if isinstance(e, Step) and e.stage == stage]
         assert {step.total for step in steps if step.detail} == {70_000}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -17,9 +16,8 @@ from stream_tables import SMALL, assert_same_model, mixed_table, pieces, write_p
 
 import secret_jax
 from secret_jax import SecretRegressor
-from secret_jax.estimators.stream.batches import StreamError, Wanted
-from secret_jax.estimators.stream.fit import StreamOptions, fit_stream
-from secret_jax.estimators.stream.sources import opened
+from secret_jax.estimators.stream.batches import StreamError, Wanted, opened
+from secret_jax.estimators.stream.fit import fit_stream
 
 ROOT = Path(secret_jax.__file__).parents[1]
 
@@ -38,10 +36,9 @@ def fit_together(sources: list, **more) -> list:
             return received
 
         plan = SecretRegressor(**(SMALL | more))._plan()
-        options = StreamOptions(("y",), exchange=exchange)
         try:
             source = opened(sources[rank], Wanted(("y",)))
-            found[rank] = fit_stream(plan, source, options).tree
+            found[rank] = fit_stream(plan, source, ("y",), exchange=exchange).tree
         except StreamError as error:
             found[rank] = error
 
@@ -153,64 +150,23 @@ jax.distributed.shutdown()
 """
 
 
-def free_address() -> str:
-    with socket.socket() as free:
-        free.bind(("localhost", 0))
-        return f"localhost:{free.getsockname()[1]}"
-
-
-def started(code: str, *arguments: str) -> subprocess.Popen:
-    helpers = Path(__file__).parents[2] / "helpers"
-    return subprocess.Popen(
-        [sys.executable, "-c", code, *arguments],
-        env=os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{helpers}"},
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
 def test_processes_of_jax_come_to_one_file(with_violet, in_memory, tmp_path):
     folder = write_parts(tmp_path / "parts", with_violet, [45_000, 14_000])
-    out, address = tmp_path / "model", free_address()
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        address = f"localhost:{free.getsockname()[1]}"
+    helpers, out = Path(__file__).parents[2] / "helpers", tmp_path / "model"
     running = [
-        started(_JOINING, address, "2", rank, str(folder), str(out)) for rank in "01"
+        subprocess.Popen(
+            [sys.executable, "-c", _JOINING, address, "2", rank, str(folder), str(out)],
+            env=os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{helpers}"},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in "01"
     ]
     for process in running:
         _, errors = process.communicate(timeout=300)
         assert process.returncode == 0, errors
     assert (tmp_path / "model-0").read_bytes() == (tmp_path / "model-1").read_bytes()
     assert_same_model(SecretRegressor.load(f"{out}-0"), in_memory)
-
-
-_DYING = """
-import os, signal, sys
-import jax
-
-jax.config.update("jax_cpu_collectives_implementation", "gloo")
-rank = int(sys.argv[2])
-jax.distributed.initialize(
-    sys.argv[1], 2, rank, heartbeat_timeout_seconds=5, shutdown_timeout_seconds=5
-)
-import numpy as np
-from secret_jax import SecretRegressor
-
-def batches():
-    yield np.zeros((10, 2)), np.arange(10.0)
-    if rank:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-try:
-    SecretRegressor(max_depth=0).fit_stream(batches, processes=True)
-finally:
-    os._exit(3)
-"""
-
-
-def test_a_killed_process_ends_the_others():
-    address = free_address()
-    running = [started(_DYING, address, rank) for rank in "01"]
-    codes = [
-        (process.communicate(timeout=90), process.returncode) for process in running
-    ]
-    assert codes[1][1] == -signal.SIGKILL
-    assert codes[0][1] != 0

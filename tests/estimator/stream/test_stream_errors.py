@@ -26,7 +26,10 @@ def fit(source, **more):
     ("change", "message"),
     [
         (lambda f: f.drop(columns="a"), "In batch 1: X lacks 'a'"),
-        (lambda f: f.assign(b=1), "In batch 1: X has the unknown 'b'"),
+        (
+            lambda f: f.assign(**{f"b{i}": 1 for i in range(40)}),
+            "X has the unknown 'b0', .* and 32 more",
+        ),
         (
             lambda f: f.assign(a="one"),
             r"In batch 1: Column 'a' .* row 3 \(row 0 of batch 1\) holds 'one'",
@@ -203,19 +206,3 @@ def test_a_prediction_that_fails_leaves_no_file(tmp_path):
     assert list(tmp_path.iterdir()) == []
     assert model.predict_stream([], out) == 0
     assert list(pd.read_parquet(out)) == ["prediction"]
-
-
-def test_of_many_columns_and_categories_some_are_told():
-    X = pd.DataFrame(np.eye(20, 200), columns=[f"a{i}" for i in range(200)])
-    levels = [f"level {i}" for i in range(300)]
-    swapped = [*levels[:99], levels[100], levels[99], *levels[101:]]
-    kinds = [pd.CategoricalDtype(order, ordered=True) for order in (levels, swapped)]
-    categories = [pd.DataFrame({"c": pd.Series(levels, dtype=kind)}) for kind in kinds]
-    for first, second, message in [
-        (X, X.add_prefix("b"), r"X lacks 'a0', .* and 192 more"),
-        (X, X.astype(str) + "!", "Column 'a0' is continuous, but row 20"),
-        (*categories, "column 'c' has .* from 'level 100' on"),
-    ]:
-        with pytest.raises(StreamError, match=message) as e:
-            fit([(first, np.arange(len(first))), (second, np.arange(len(second)))])
-        assert len(str(e.value)) < 500

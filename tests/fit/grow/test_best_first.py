@@ -10,7 +10,7 @@ import pytest
 from configurations import encoded, grow
 
 from secret_jax import RssSplits
-from secret_jax.fit.grow import search
+from secret_jax.fit.grow import on_host
 from secret_jax.fit.grow.frontier import Root
 from secret_jax.fit.grow.grower import grown
 from secret_jax.fit.grow.search import GrowOptions
@@ -87,13 +87,13 @@ def test_the_tree_is_the_best_part_of_the_whole(most, table, monkeypatch):
     assert other.n_leaves == 3
     assert whole.n_leaves > 30
     searched = []
-    find = search.Search.find
+    find = on_host.OnHost.find
 
     def counted(self, level, *given, **more):
         searched.append(len(level.node))
         return find(self, level, *given, **more)
 
-    monkeypatch.setattr(search.Search, "find", counted)
+    monkeypatch.setattr(on_host.OnHost, "find", counted)
     (small,) = grow(rows, schema, OPTIONS, [root(max_leaf_nodes=most)])
     assert small.n_leaves == most
     inner = ~small.is_leaf

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from secret_jax.fit.grow.frontier import partition, slice_positions
+from secret_jax.fit.grow.frontier import partition
+from secret_jax.runtime.shapes import slice_positions
 
 
 def test_partition_is_stable_and_stays_in_the_nodes(rng):

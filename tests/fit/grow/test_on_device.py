@@ -11,7 +11,7 @@ import pytest
 from configurations import crease, encoded, planes, shop
 from traceable_finder import VarianceSplits
 
-from benchmarks.device import as_on_accelerator
+from benchmarks.device.counting import as_on_accelerator
 from secret_jax import SecretRegressor
 from secret_jax.fit.grow import on_device
 from secret_jax.fit.grow.frontier import Frontier, Places, Root

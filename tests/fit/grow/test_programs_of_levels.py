@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from unittest import mock
 
@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from configurations import encoded
 
-from benchmarks.device import as_on_accelerator
+from benchmarks.device.counting import as_on_accelerator
 from secret_jax import RssSplits, SecretSplits
 from secret_jax.fit.grow import level_programs, on_device
 from secret_jax.fit.grow.frontier import Root
@@ -25,6 +25,8 @@ FINDERS = {
     "rss": RssSplits(),
     "secret": SecretSplits(n_starts=2),
 }
+# Of Triton JAX promises that it compiles, not that a later version reads it.
+KERNELS = [jax.export.DisabledSafetyCheck.custom_call("__gpu$xla.gpu.triton")]
 
 
 @dataclass
@@ -72,11 +74,15 @@ def calls(request):
     return noted.found
 
 
-@pytest.mark.parametrize("platform", ["cuda", "tpu"])
+@pytest.mark.parametrize("platform", ["cuda", "cuda with Triton", "tpu"])
 def test_programs_are_exported_for_accelerators(calls, platform):
+    platform, triton = platform.split()[0], "Triton" in platform
     wanted = {"laid_out", "divided", "searched"}
     assert wanted <= set(calls) <= {*wanted, "samples"}
-    for program, arguments, static in calls.values():
+    for name, (program, arguments, options) in calls.items():
+        static: dict[str, Any] = dict(options)
+        if triton and name == "searched":
+            static["traced"] = replace(options["traced"], triton=True)
         function = jax.jit(program.__wrapped__, static_argnames=tuple(static))
         with in_32_bits():
             leaves, tree = jax.tree.flatten(arguments)
@@ -85,10 +91,18 @@ def test_programs_are_exported_for_accelerators(calls, platform):
                 found = function(*jax.tree.unflatten(tree, leaves), **static)
                 return tuple(jax.tree.leaves(found))
 
-            exported = jax.export.export(jax.jit(plain), platforms=[platform])(*leaves)
+            exported = jax.export.export(
+                jax.jit(plain), platforms=[platform], disabled_checks=KERNELS
+            )(*leaves)
         assert exported.platforms == (platform,)
         # A library's function would be one call, of many kernels on some devices.
         assert "custom_call @cusolver" not in exported.mlir_module()
+        by_triton = triton and name == "searched" and calls_em(static)
+        assert ("triton" in exported.mlir_module()) == by_triton
+
+
+def calls_em(static):
+    return isinstance(static["traced"].finder, SecretSplits)
 
 
 def test_all_programs_of_a_level_are_here():

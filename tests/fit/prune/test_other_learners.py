@@ -14,8 +14,8 @@ from secret_jax import SecretClassifier, SecretRegressor, StandardErrors
 from secret_jax.data.encoding import encode
 from secret_jax.data.rows import Rows
 from secret_jax.estimators.parameters import CLASS_NAMED, NAMED, value_of
-from secret_jax.fit.prune.criteria import InformationCriterion
-from secret_jax.fit.prune.interface import Evidence
+from secret_jax.fit.interface import Evidence
+from secret_jax.fit.prune.rules import InformationCriterion
 from secret_jax.learners import M5Pruning
 from secret_jax.tree.degrees import model_degrees, split_degrees
 from secret_jax.tree.reshape import compact

@@ -10,7 +10,7 @@ from schemas import learn_schema
 from secret_jax import Distillation, Ridge, SecretRegressor
 from secret_jax.data.columns import read_columns
 from secret_jax.data.encoding import encode
-from secret_jax.data.roles import ColumnOptions
+from secret_jax.data.learning import ColumnOptions
 from secret_jax.datasets import make_fried
 from secret_jax.fit.refine.distillation import between
 

@@ -1,0 +1,51 @@
+"""Accelerators: what one brings, and what a fit would ask of one that is not there.
+
+python -m benchmarks.device                     # one table, some ten minutes
+python -m benchmarks.device --stages em fits    # parts of it
+python -m benchmarks.device --small --device cpu  # try all of it
+python -m benchmarks.device --count             # what a fit asks, without one
+python -m benchmarks.device --count --kernels   # and what an H100 would do
+python -m benchmarks.device --count --kernels --card T4
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+import jax
+
+from benchmarks.device.counting import CARDS, MODELS, count
+from benchmarks.device.measuring import STAGES, Machine, measure
+from benchmarks.shared import say, whole_number
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure, or count."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.device", description=(__doc__ or "").split("\n")[0]
+    )
+    add = parser.add_argument
+    add("--device", help="cpu, gpu or tpu; else what JAX prefers")
+    add("--stages", choices=STAGES, nargs="+", default=[*STAGES])
+    add("--seconds", type=whole_number, default=600, help="after which no stage begins")
+    add("--small", action="store_true", help="few rows, to see that everything runs")
+    add("--count", action="store_true", help="what a fit would ask of an accelerator")
+    add("--rows", type=whole_number, nargs="+", default=[1_000_000])
+    add("--columns", type=whole_number, default=10)
+    add("--model", choices=MODELS, default="tree")
+    add("--kernels", action="store_true", help="with --count: what a card would do")
+    add("--card", choices=CARDS, default="H100", help="with --kernels")
+    options = parser.parse_args(arguments)
+    if options.count:
+        print(count(options))
+        return
+    name = options.device or jax.devices()[0].platform
+    if name == "cpu" and not options.device:
+        say("There is no accelerator here: JAX sees the CPU alone. Try --count.")
+        return
+    print(measure(Machine(name, options.small), options.stages, options.seconds))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,494 @@
+"""The rows that a tree learns from: what the columns of a file mean, and what is odd.
+
+Everything that is not plain to see is said, a line each.
+"""
+
+import argparse
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import pandas as pd
+from sklearn.model_selection import GroupShuffleSplit
+
+from secret_jax.cli.files import TableFile, read_file
+from secret_jax.cli.formats import (
+    MISSING,
+    Column,
+    ColumnFormat,
+    Found,
+    Reading,
+    find_dates,
+    find_numbers,
+    folded,
+    kind_of,
+    to_numbers,
+)
+from secret_jax.cli.main import CommandError, say
+from secret_jax.inspect.printing import counted, listed
+
+# Options that name columns.
+_NAMING = ("categorical", "split_only", "drop", "id", "text", "number", "ignore_case")
+_NAMING += ("dates", "monotone", "weight", "group", "time")
+# What columns beside the others hold.
+_HOLDS = {"weight": "numbers, none below zero", "time": "numbers or dates"}
+_HOLDS["group"] = "names"
+# Of time, by which a tree's size is chosen: a few for each fold.
+_STRETCHES = 20
+# Of fewer rows nearly every column tells them apart, or easily explains the target.
+_FEWEST_ROWS = 20
+# Text that differs in so many of the rows names them; digits with leading zeros do,
+# like categories of few rows each, from here on.
+_NAMES_ROWS, _NAMES_GROUPS = 0.9, 0.25
+_LOOKED_AT = 2000  # rows that show how numbers are written
+_FEW_TIMES = 10  # different numbers that look like times of day by chance
+_MOST_CLASSES = 0.5  # of more different texts a row most would have a single row
+_ID = re.compile(
+    r"|unnamed: \d+|index|.*[_ .-]id|id([_ .-].*)?|rownames?|no|nr|key|uuid|guid|"
+    r"obs|observation|record|serial|(?-i:.*[a-z0-9]I[Dd])|(row|user|customer|client|"
+    r"respondent|patient|passenger|person|order|case)[_ .-]?(id|no|nr|num|number)?",
+    re.IGNORECASE,
+)
+_CODE = re.compile(r".*(fips|zip|plz|postal|postcode|\bcode|_code).*", re.IGNORECASE)
+# What people write where they know nothing.
+_CODES = (9.0, 99.0, 999.0, 9999.0, 99999.0, 999999.0)
+# A code lies so many times as far out as all other values, and stands there so often.
+_FAR_OUT, _FEWEST_CODES = 5.0, 2
+# Rows that are the same by chance are few where a column has so many different values.
+_MANY_VALUES = 0.25
+# A column that explains so much of the target alone may be made of it.
+_GIVEN_AWAY = 0.995
+_ENOUGH_ROWS = 10_000  # to tell that of all
+_FEW_NUMBERS = 10  # different whole numbers of a target that may stand for classes
+Formats = tuple[ColumnFormat, ...]
+Options = argparse.Namespace
+
+
+class Rows(NamedTuple):
+    """Columns to learn from, a target, and what is known of the rows beside them.
+
+    ``classes`` says whether the target is one; ``beside`` has those of ``weight``,
+    ``group`` and ``time`` that options name.
+    """
+
+    X: pd.DataFrame
+    y: pd.Series
+    classes: bool = False
+    beside: Mapping[str, pd.Series] = {}
+    reading: Reading = Reading()
+
+    @property
+    def groups(self) -> Any:
+        """Groups of rows that choose a tree's size together.
+
+        Of times stretches of the table: whole ones are held out (blocked
+        cross-validation: Bergmeir & Benítez, Information Sciences 191, 2012).
+        """
+        if "time" not in self.beside:
+            return self.beside.get("group")
+        earlier = self.beside["time"].rank(method="min") - 1
+        return _STRETCHES * earlier // len(earlier)
+
+    def fit(self, model: Any) -> None:
+        """Fit a model, whose own folds keep groups together."""
+        model.fit(self.X, self.y, self.beside.get("weight"), groups=self.groups)
+
+    def take(self, rows: np.ndarray) -> Self:
+        """Some of the rows, by a mask."""
+        beside = {role: one[rows] for role, one in self.beside.items()}
+        return self._replace(X=self.X[rows], y=self.y[rows], beside=beside)
+
+    def drawn(self, n_first: int, seed: int) -> tuple[Self, Self]:
+        """Draw about so many rows at random, and the others.
+
+        Of groups such a share of whole ones is drawn; of times the latest rows, those
+        of one time together.
+        """
+        n_rows, first = len(self.y), np.zeros(len(self.y), bool)
+        if n_first and "time" in self.beside:
+            first = self.beside["time"].rank(method="max").to_numpy() > n_rows - n_first
+        elif n_first and "group" in self.beside:
+            groups = self.beside["group"].astype(str)
+            way = GroupShuffleSplit(1, test_size=n_first / n_rows, random_state=seed)
+            first[next(way.split(groups, groups=groups))[1]] = True
+        else:
+            first[np.random.default_rng(seed).permutation(n_rows)[:n_first]] = True
+        if first.all():
+            alike = "no rows are left to learn from: all of one group or time"
+            raise CommandError(alike)
+        return self.take(first), self.take(~first)
+
+
+def read(options: Options) -> TableFile:
+    """Read a file, and say what there is in it."""
+    skip = -1 if options.skip is None else options.skip
+    table = read_file(options.file, sheet=options.sheet, skip=skip)
+    say(f"read {table.path}")
+    say("{:,} rows, {:,} columns".format(*table.frame.shape))
+    for note in table.notes:
+        say(f"  {note}")
+    return table
+
+
+def training_rows(options: Options) -> Rows:
+    """Read the columns to learn from and the target, checked before the work.
+
+    What the owner says are the options of ``secret-jax fit``. A column that may be read
+    in two ways, or most of it in one but not all, is an error that names what settles
+    it.
+    """
+    options.dates = dict(options.dates)
+    table = read(options)
+    target = table.column(options.target, "TARGET names")
+    _check_options(table, options)
+    empty = (table.frame.isna() | table.frame.eq("")).all(axis=1)
+    if empty.any():
+        n_empty = counted(int(empty.sum()), "row", "rows")
+        say(f"  {n_empty} without any cell left out")
+        table = table._replace(frame=table.frame[~empty])
+    n_copies = int(table.frame.duplicated().sum())
+    if options.distinct and n_copies:
+        say(f"  {n_copies} rows that repeat another one left out")
+        table, n_copies = table._replace(frame=table.frame.drop_duplicates()), 0
+    names = [name for name in table.frame if name not in (target, *options.drop)]
+    X: Any
+    reading, X, notes = _learned(table, target, names, options)
+    classes = reading.formats[target].kind == "text"
+    y = X.pop(target)
+    known = y.notna()
+    if not known.all():
+        places = [table.place(int(row)) for row in np.flatnonzero(~known)]
+        n_gone = counted(len(places), "row", "rows")
+        where = listed(places, n_max=8)
+        notes.append(f"left out for want of {target}: {n_gone} ({where})")
+    X, y = X[known], y[known].astype(str if classes else float)
+    roles = {role: getattr(options, role) for role in _HOLDS}
+    roles = {role: name for role, name in roles.items() if name}
+    used = [*roles.items()]
+    for flag in ("categorical", "split_only", "monotone"):
+        used += [(flag.replace("_", "-"), one) for one in getattr(options, flag) or ()]
+    for flag, name in used:
+        if name not in X:
+            raise CommandError(f"--{flag} names {name!r}, which is left out")
+    beside = {role: X[name] for role, name in roles.items()}
+    X = X.drop(columns=[name for role, name in roles.items() if role != "time"])
+    if X.shape[1] == 0:
+        raise CommandError(f"no columns are left to predict {target!r} from")
+    for note in (*notes, *oddities(X, y, n_copies)):
+        say(f"  {note}")
+    for role, column in beside.items():
+        kind = kind_of(column)
+        right = role == "group" or kind == "number" or (role, kind) == ("time", "date")
+        if role == "weight" and right:
+            right = column.min() >= 0 and column.max() > 0
+        if column.isna().any() or not right:
+            what = f"{_HOLDS[role]}, without gaps"
+            raise CommandError(f"--{role} names {column.name!r}, which must be {what}")
+    return Rows(X, y, classes, beside, reading)
+
+
+def _check_options(table: TableFile, options: Options) -> None:
+    """Refuse options that name no column, or the target, or no mark."""
+    for flag in _NAMING:
+        names = getattr(options, flag) or ()
+        for name in [names] if isinstance(names, str) else names:
+            table.column(name, f"--{flag.replace('_', '-')} names")
+            if name == options.target:
+                raise CommandError(f"{name!r} is the target; name it in no other role")
+    for flag, marks in (("thousands", ",.' "), ("decimal", ",.")):
+        if getattr(options, flag) not in (None, *marks):
+            raise CommandError(f"--{flag}: give one of {', '.join(map(repr, marks))}")
+    if options.group and options.time:
+        raise CommandError("rows are held out by --group or by --time; give one")
+
+
+def _learned(
+    table: TableFile, target: str, names: Collection[str], options: Options
+) -> tuple[Reading, pd.DataFrame, list[str]]:
+    """Find out how columns and target are read; read them, but no names of rows."""
+    plain = Reading(missing=(*MISSING, *options.na))
+    columns = {name: plain.column(table, name) for name in (*names, target)}
+    candidates = {name: _candidates(columns[name], options) for name in names}
+    candidates[target] = _of_target(columns[target], options.classes)
+    marks = {
+        one.decimal
+        for name, (one, *others) in candidates.items()
+        if not others and one.kind == "number"
+        if columns[name].cells.str.contains(one.decimal, regex=False).any()
+    }
+    formats = {
+        name: _chosen(columns[name], ways, options, marks)
+        for name, ways in candidates.items()
+    }
+    X, notes = replace(plain, formats=formats).apply(table, formats), list[str]()
+    for name, chosen in formats.items():
+        texts, values = columns[name].known, pd.Series(X[name])
+        if name != target and (why := _left_out(name, texts, values, options)):
+            notes.append(f"{name}: left out, {why}")
+            X = X.drop(columns=name)
+        elif name != target or (chosen.kind != "text" and chosen != ColumnFormat()):
+            lines = _notes(name, texts, values, chosen)
+            notes += [f"{name}: {note}" for note in lines]
+    reading = replace(plain, formats={name: formats[name] for name in X})
+    missing = []
+    for name in X:
+        unread = reading.column(table, name).cells.isna()
+        gone = table.frame[name][unread].dropna().astype(str).str.strip()
+        counts = gone[gone != ""].value_counts(sort=False)
+        missing += [f"{mark!r} ({name} {count})" for mark, count in counts.items()]
+    if missing:
+        notes.append(f"counted as missing: {listed(missing, n_max=8)}")
+    return reading, X, notes
+
+
+def _candidates(column: Column, options: Options) -> Formats:
+    """Find formats that fit all cells of a column."""
+    name, kind, known = column.name, column.kind, column.known
+    verbatim, fold = name in options.text, name in options.ignore_case
+    if name in options.dates and (verbatim or fold or name in options.number):
+        raise CommandError(f"--dates names {name!r}, which another option says is none")
+    text = (ColumnFormat(kind="text", verbatim=verbatim, folded=fold),)
+    if verbatim or fold or kind == "category" or (known.empty and not kind):
+        return text
+    form = options.dates.get(name)
+    if form and kind != "date":
+        return (_dates_as_said(column, form),)
+    if kind:
+        return (ColumnFormat(kind=kind),)  # pyright: ignore[reportArgumentType]
+    numbers, discrete = find_numbers(known), name in options.categorical
+    if name in options.number:
+        return numbers.formats or (ColumnFormat(),)
+    if numbers.formats and not _has_leading_zeros(known):
+        days = known.str.fullmatch(r"(19|20)\d{6}").all() and not discrete
+        return (days and find_dates(known).formats) or numbers.formats
+    if {*known.str.casefold()} <= {"true", "false"}:
+        return (ColumnFormat(kind="truth"),)
+    if numbers.formats or discrete:
+        return text
+    dates = find_dates(known)
+    if nearest := numbers.nearest or dates.nearest:
+        bad = known[nearest.parse(known).isna()].iloc[0]
+        raise CommandError(
+            f"{column.held(bad)}, but most of its values are "
+            f"{nearest.sentence().split(':')[0]}; mend it, count it as missing (--na "
+            f"{bad!r}), or read the column as categories (--text {name!r})"
+        )
+    return dates.formats or text
+
+
+def _dates_as_said(column: Column, form: str) -> ColumnFormat:
+    chosen, known = ColumnFormat(kind="date", form=form), column.known
+    try:
+        unread = known[chosen.parse(known).isna()]
+    except ValueError as error:  # of a directive that there is not
+        raise CommandError(f"--dates '{column.name}:{form}': {error}") from None
+    for bad in unread:
+        raise CommandError(
+            f"{column.held(bad)}, where dates ({form}) are read by --dates; give "
+            f"another form, or count it as missing (--na {bad!r})"
+        )
+    return chosen
+
+
+def _of_target(column: Column, classes: bool) -> Formats:
+    """Find whether a target holds numbers, or classes: texts that repeat themselves."""
+    known, kind = column.known, column.kind
+    if known.empty:
+        raise CommandError(f"the target {column.name!r} has no value in any row")
+    if classes or kind in ("truth", "category"):
+        return (ColumnFormat(kind="text"),)
+    numbers = find_numbers(known)
+    if kind or numbers != Found() or to_numbers(known).notna().any():
+        return numbers.formats or (numbers.nearest or ColumnFormat(),)
+    dates, n_max = find_dates(known), max(2, _MOST_CLASSES * len(known))
+    if dates != Found() or known.nunique() > n_max:
+        raise CommandError(
+            f"{column.held(known.iloc[0])}, and no number; choose a target of numbers, "
+            "or say that its values are classes (--classes)"
+        )
+    return (ColumnFormat(kind="text"),)
+
+
+def _chosen(
+    column: Column, formats: Formats, options: Options, marks: set[str]
+) -> ColumnFormat:
+    """Choose the format that the owner's options or other columns leave."""
+    named = {"thousands": options.thousands, "decimal": options.decimal}
+
+    def has_named_marks(one: ColumnFormat) -> bool:
+        decimals = column.cells.str.contains(one.decimal, regex=False).any()
+        own = {"thousands": one.thousands, "decimal": one.decimal * bool(decimals)}
+        crossed = own["decimal"] == named["thousands"]
+        crossed |= own["thousands"] == named["decimal"]
+        return not crossed and all(
+            named[mark] in (None, own[mark]) for mark in own if own[mark]
+        )
+
+    left = list(formats)
+    if not column.kind:
+        left = [one for one in left if one.kind != "number" or has_named_marks(one)]
+    if not left:
+        marked = column.known[column.known.str.contains(r"[.,'\u2019]|\d\s\d")]
+        flags = " ".join(f"--{flag} {one!r}" for flag, one in named.items() if one)
+        where = column.held(marked.iloc[0])
+        raise CommandError(f"{where}, which is no number with {flags}")
+    agreeing = [one for one in left if one.kind == "number" and {one.decimal} == marks]
+    if len(left) == 1 or agreeing:
+        return [*agreeing, *left][0]
+    texts = pd.Series(column.known.unique(), dtype=object)
+    first, other = (one.parse(texts) for one in left[:2])
+    doubtful = (first != other).idxmax()
+    forms = " or ".join(f"'{column.name}:{one.form}'" for one in left)
+    remedy, form = f"--dates {forms}", "%d %B %Y"
+    if left[0].kind == "number":
+        # Between semicolons a comma is as often the one as the other; elsewhere decimal
+        # commas are rare, and so are dots between thousands.
+        if column.table.separator != ";" or "," not in texts[doubtful]:
+            return next(one for one in left if one.decimal == ".")
+        remedy, form = "--thousands , or --decimal ,", ".12g"
+    ways = " or ".join(f"{one[doubtful]:{form}}" for one in (first, other))
+    where = column.held(texts[doubtful])
+    raise CommandError(f"{where}, which may be {ways}; give {remedy}")
+
+
+def _left_out(name: str, known: pd.Series, values: pd.Series, options: Options) -> str:
+    """Say why a column is taken to name the rows; empty if it is not."""
+    n_known, n_different = int(values.count()), values.nunique()
+    if name in options.id or not n_known:
+        return "as --id says" if name in options.id else "it holds nothing"
+    meant = (*options.number, *options.text, *options.categorical, *options.split_only)
+    meant += (options.weight, options.group, options.time)
+    if name in meant or n_known < _FEWEST_ROWS:
+        return ""
+    differ = n_different >= _NAMES_ROWS * n_known  # rows may be entered twice
+    if kind_of(values) == "category":
+        names = differ or (_many(values) and _has_leading_zeros(known))
+    else:
+        names = differ and _ID.fullmatch(name) and _are_whole(values)
+    reason = f"its {n_different} different values in {n_known} rows name them"
+    return f"{reason}; --number {name!r} or --text {name!r} keeps it" if names else ""
+
+
+def _notes(
+    name: str, texts: pd.Series, values: pd.Series, chosen: ColumnFormat
+) -> Iterator[str]:
+    """Tell how a column is used; nothing where all is plain."""
+    if chosen.kind == "date" and len(texts):
+        yield f"{chosen.sentence()}; {texts.iloc[0]!r} is one"
+    elif chosen.kind == "number" and chosen != ColumnFormat():
+        longest = texts.str.len().idxmax()  # which shows most of what there is
+        yield f"{chosen.sentence()}; {texts[longest]!r} is {values[longest]:.12g}"
+    elif chosen.kind == "text" and _many(values):
+        yield (
+            f"{values.nunique()} categories in {len(texts)} rows; if it only names "
+            f"the rows, leave it out (--id {name!r})"
+        )
+    if chosen != ColumnFormat() or len(texts) < _FEWEST_ROWS:
+        return
+    counts = (values.dropna().diff().iloc[1:] == 1).all()
+    if _are_whole(values) and (counts or _CODE.fullmatch(name) or _ID.fullmatch(name)):
+        yield (
+            f"whole numbers that may be names; --id {name!r} leaves them out, "
+            f"--categorical {name!r} takes them as categories"
+        )
+    parts = texts.head(_LOOKED_AT).str.extract(r"\A(\d+)\.(\d+)\Z").dropna()
+    lengths, numbers = {*parts[1].str.len()}, parts.astype(float)
+    version = lengths == {1, 2} and parts[1].str.fullmatch("[1-9]0").any()
+    clock = lengths == {2} and numbers[0].max() < 24 and numbers[1].max() < 60
+    if version or (clock and parts[1].nunique() > 1 and len({*texts}) > _FEW_TIMES):
+        text = texts[parts[1].str.endswith("0").idxmax()]
+        what = "a version" if version else "a time of day"
+        yield (
+            f"{text!r} is read as the number {float(text):g}; if it is {what}, say so "
+            f"(--text {name!r})"
+        )
+
+
+def _has_leading_zeros(known: pd.Series) -> bool:
+    return bool(known.str.isdigit().all() and known.str.fullmatch(r"0\d+").any())
+
+
+def _are_whole(values: pd.Series) -> bool:
+    numeric, known = kind_of(values) == "number", values.dropna()
+    return numeric and bool((known % 1 == 0).all() and (known >= 0).all())
+
+
+def _many(values: pd.Series) -> bool:
+    """Whether a column has categories of few rows each."""
+    return values.nunique() > max(_FEWEST_ROWS, _NAMES_GROUPS * values.count())
+
+
+def oddities(X: pd.DataFrame, y: pd.Series, n_copies: int = 0) -> Iterator[str]:
+    """Tell of codes for nothing or classes, spellings, copies of rows, and leaks."""
+    for name, column in (*X.items(), (y.name, y)):
+        if kind_of(column) == "number":
+            yield from _codes(str(name), column.dropna().to_numpy(float))
+        elif kind_of(column) == "category" and name != y.name:
+            texts = pd.Series(column.dropna().unique(), dtype=object).map(str)
+            key = texts.map(folded)
+            key = key[key.duplicated(keep=False)].sort_values(kind="stable")
+            if len(key):
+                yield (
+                    f"{name}: {listed([*map(repr, texts[key.index])], n_max=3)} differ "
+                    "by case or blanks only; to make them one, give --ignore-case "
+                    f"{str(name)!r}"
+                )
+    whole = kind_of(y) == "number" and (y % 1 == 0).all() and len(y) >= _FEWEST_ROWS
+    if whole and 1 < y.nunique() <= _FEW_NUMBERS:
+        yield (
+            f"{y.name}: its {y.nunique()} different whole numbers are predicted as "
+            "numbers; if they stand for classes, say so (--classes)"
+        )
+    if n_copies and X.assign(y=y).nunique().max() >= _MANY_VALUES * len(y):
+        rows = "1 row repeats" if n_copies == 1 else f"{n_copies} rows repeat"
+        yield (
+            f"{rows} another one in every column, so some may train the tree and "
+            "measure it as well; --distinct keeps one of each"
+        )
+    if len(y) >= _FEWEST_ROWS and X.shape[1] > 1:
+        yield from _leaks(X, y)
+
+
+def _codes(name: str, values: np.ndarray) -> Iterator[str]:
+    """Tell of the last value at either end, if it is a code and far from all others."""
+    for sign in (-1.0, 1.0):
+        code = (sign * values).max(initial=-np.inf)
+        others = sign * values[sign * values < code]
+        n_codes = len(values) - len(others)
+        # Below zero nothing but the code; above it is far beyond the others.
+        limit = 0.0 if sign < 0 else code / _FAR_OUT
+        often = len(others) > n_codes >= _FEWEST_CODES
+        if code in _CODES and often and others.max() <= limit:
+            text = f"{sign * code:.0f}"
+            yield (
+                f"{name}: {text} in {n_codes} rows, far from the other values; if it "
+                f"stands for nothing, say so (--na {text})"
+            )
+
+
+def _leaks(X: pd.DataFrame, y: pd.Series) -> Iterator[str]:
+    """Tell of columns that nearly give the target alone."""
+    rows = np.linspace(0, len(y) - 1, min(len(y), _ENOUGH_ROWS)).astype(int)
+    X, y = X.iloc[rows], y.iloc[rows]
+    numeric = kind_of(y) == "number"
+    targets = y.to_frame() if numeric else pd.get_dummies(y, dtype=float)
+    total = ((targets - targets.mean()) ** 2).sum().sum()
+    for name, column in X.items():
+        share = 0.0
+        if not (numeric and kind_of(column) == "number"):
+            # By means of groups, less what chance does.
+            codes = pd.factorize(column, use_na_sentinel=False)[0]
+            n_groups, n_rows = codes.max() + 1, len(codes)
+            if total > 0 and n_groups <= _MANY_VALUES * n_rows:
+                means = targets.groupby(codes).transform("mean")
+                within = ((targets - means) ** 2).sum().sum() / total
+                share = 1.0 - within * (n_rows - 1) / max(n_rows - n_groups, 1)
+        elif min(column.nunique(), y.nunique()) > 1:
+            share = column.corr(y, min_periods=_FEWEST_ROWS) ** 2
+        if share >= _GIVEN_AWAY:
+            yield (
+                f"{name}: it gives {y.name} away by itself (R² {share:.3f}); if it is "
+                f"not known before, leave it out (--drop {str(name)!r})"
+            )

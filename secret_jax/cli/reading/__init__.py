@@ -1,1 +1,0 @@
-"""Tables as people have them: files, cells, and what the columns mean."""

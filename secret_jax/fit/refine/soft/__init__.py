@@ -1,1 +1,0 @@
-"""Soft trees: gates and leaves trained jointly by gradient descent."""

@@ -1,1 +1,0 @@
-"""Pictures of the tree, of a slice and of a leaf."""
