@@ -85,7 +85,7 @@ def chosen_candidates(options: argparse.Namespace) -> list[Candidate]:
         names = ["default", *ABLATIONS] if options.ablation else every
     own = {name: SETTINGS[name] for name in names if name in SETTINGS}
     theirs = [name for name in names if name not in SETTINGS]
-    found = [*ours(own | made, code_version()), *peers(theirs, options.threads)]
+    found = [*ours(own | made), *peers(theirs, options.threads)]
     if not found:
         raise SystemExit("None of the models can be made here; see above.")
     return found

@@ -170,8 +170,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add("--summary-only", action="store_true", help="fit nothing, print the table")
     options = parser.parse_args(arguments)
     own = [
-        candidate_of(name, setting, code_version(), held_out=False)
-        for name, setting in OURS.items()
+        candidate_of(name, setting, held_out=False) for name, setting in OURS.items()
     ]
     results = fit_all(
         [named_source(name, options.data, 0) for name in options.tables],

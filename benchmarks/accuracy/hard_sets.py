@@ -23,18 +23,15 @@ def _frame(X: np.ndarray) -> Any:
     return pandas.DataFrame(X, columns=[f"x{i}" for i in range(1, X.shape[1] + 1)])
 
 
-def _of_package(make: Callable[..., tuple[np.ndarray, np.ndarray]]) -> Generator:
+def _of(make: Callable[..., Any], n_noise: int = 0, **options: Any) -> Generator:
+    """Of a function of this package or of scikit-learn, with columns of noise."""
+
     def generate(n_rows: int, random: np.random.Generator) -> tuple[Any, np.ndarray]:
-        X, y = make(n_rows, random_state=random)
-        return _frame(X), y
-
-    return generate
-
-
-def _of_sklearn(make: Callable[..., Any], **options: Any) -> Generator:
-    def generate(n_rows: int, random: np.random.Generator) -> tuple[Any, np.ndarray]:
-        X, y = make(n_rows, random_state=_seed(random), **options)
-        return _frame(X), y
+        own = make.__module__.startswith("secret_jax")
+        seed = random if own else _seed(random)
+        X, y = make(n_rows, random_state=seed, **options)
+        noise = random.normal(size=(n_rows, n_noise))
+        return _frame(np.column_stack([X, noise])), y
 
     return generate
 
@@ -42,15 +39,6 @@ def _of_sklearn(make: Callable[..., Any], **options: Any) -> Generator:
 def _cart(n_rows: int, random: np.random.Generator) -> tuple[Any, np.ndarray]:
     X, y = make_cart(n_rows, random_state=random)
     return _frame(X).astype(str), y  # all its attributes are discrete
-
-
-def _with_noise_columns(make: Generator, n_columns: int) -> Generator:
-    def generate(n_rows: int, random: np.random.Generator) -> tuple[Any, np.ndarray]:
-        X, y = make(n_rows, random)
-        noise = random.normal(size=(n_rows, n_columns))
-        return _frame(np.column_stack([X, noise])), y
-
-    return generate
 
 
 def houses(n_rows: int, random: np.random.Generator) -> tuple[Any, np.ndarray]:
@@ -122,19 +110,19 @@ def _seed(random: np.random.Generator) -> int:
 
 
 _friedman = {
-    "friedman1": _of_sklearn(sklearn_datasets.make_friedman1, noise=1.0),
-    "friedman2": _of_sklearn(sklearn_datasets.make_friedman2, noise=125.0),
-    "friedman3": _of_sklearn(sklearn_datasets.make_friedman3, noise=0.1),
+    "friedman1": (sklearn_datasets.make_friedman1, 1.0),
+    "friedman2": (sklearn_datasets.make_friedman2, 125.0),
+    "friedman3": (sklearn_datasets.make_friedman3, 0.1),
 }
 
 # The paper's three come first.
 GENERATORS: dict[str, Generator] = {
-    "3dsin": _of_package(make_3dsin),
+    "3dsin": _of(make_3dsin),
     "cart": _cart,
-    "fried": _of_package(make_fried),
-    **{f"{name}_noise": _with_noise_columns(f, 20) for name, f in _friedman.items()},
-    "sparse": _of_sklearn(sklearn_datasets.make_sparse_uncorrelated, n_features=20),
-    "swiss_roll": _of_sklearn(sklearn_datasets.make_swiss_roll, noise=0.1),
+    "fried": _of(make_fried),
+    **{f"{k}_noise": _of(f, 20, noise=level) for k, (f, level) in _friedman.items()},
+    "sparse": _of(sklearn_datasets.make_sparse_uncorrelated, n_features=20),
+    "swiss_roll": _of(sklearn_datasets.make_swiss_roll, noise=0.1),
     "houses": houses,
     "heavy_tails": heavy_tails,
     "lognormal": lognormal,

@@ -49,11 +49,12 @@ class Setting(NamedTuple):
         model = operator.attrgetter(self.model)(secret_jax)()
         return model.set_params(**self.parameters)
 
-    def key(self, code: str) -> str:
+    @property
+    def key(self) -> str:
         """What tells results of this setting and of other code apart."""
         parameters = ", ".join(f"{k}={v!r}" for k, v in self.parameters.items())
         encoding = "numbers " if self.numbers else ""
-        return f"secret_jax {code} {encoding}{self.model}({parameters})"
+        return f"secret_jax {code_version()} {encoding}{self.model}({parameters})"
 
 
 VARIANTS = {
@@ -166,7 +167,7 @@ def _without_docstrings(source: str) -> str:
     return ast.dump(tree)
 
 
-def ours(settings: Mapping[str, Setting], code: str) -> list[Candidate]:
+def ours(settings: Mapping[str, Setting]) -> list[Candidate]:
     """Our models that the package can make; for the others a line on standard error."""
     found = []
     for name, setting in settings.items():
@@ -177,16 +178,14 @@ def ours(settings: Mapping[str, Setting], code: str) -> list[Candidate]:
         except (AttributeError, TypeError, ValueError) as error:
             say(f"{name} is left out: {error}")
             continue
-        found.append(candidate_of(name, setting, code))
+        found.append(candidate_of(name, setting))
     return found
 
 
-def candidate_of(
-    name: str, setting: Setting, code: str, *, held_out: bool = True
-) -> Candidate:
+def candidate_of(name: str, setting: Setting, held_out: bool = True) -> Candidate:
     """A model of ours to be compared; all rows but the test's grow it, or prune it."""
     run = functools.partial(run_setting, setting, held_out=held_out)
-    key = setting.key(code) + ("" if held_out else " on all rows")
+    key = setting.key + ("" if held_out else " on all rows")
     return Candidate(name, key, run)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from sklearn.linear_model import LinearRegression
 from sklearn.tree import DecisionTreeRegressor
 
-from benchmarks.accuracy.ours import Setting, code_version
+from benchmarks.accuracy.ours import Setting
 from benchmarks.scaling.exhaustive import exhaustive_tree
 from benchmarks.shared import say
 from secret_jax.learners import GuideSplits, RetisSplits
@@ -36,7 +36,7 @@ class Contestant(NamedTuple):
     def key(self) -> str | None:
         """Version and settings, which tell its times apart; None if it is absent."""
         if self.setting is not None:
-            return self.setting.key(code_version())
+            return self.setting.key
         try:
             return f"{self.package} {importlib.metadata.version(self.package)}"
         except importlib.metadata.PackageNotFoundError:

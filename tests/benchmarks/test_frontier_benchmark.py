@@ -76,7 +76,7 @@ def test_all_tables_are_a_geometric_mean_of_means_over_splits():
 def test_the_command_prints_a_table_and_writes_a_picture(tmp_path, monkeypatch, capsys):
     made = []
 
-    def own(name, setting, code, *, held_out):
+    def own(name, setting, *, held_out):
         made.append(name)
         assert not held_out
         return constant(name, float(len(made)), 5 + len(made))

@@ -103,11 +103,7 @@ class EnsembleEstimator(Importances, TableEstimator):
         return self.ensemble_.schema
 
     def _importances(self, output: int) -> np.ndarray:
-        """Shares of the columns in the reduction of squared training error.
-
-        A step of a share of a tree saves less than the tree by itself, ``s (2 - s)`` of
-        it; `secret_jax.inspect.explain.feature_importances` shares out the rest.
-        """
+        """Shares of the columns in the reduction of squared training error."""
         ensemble = self.ensemble_
         total = np.zeros(len(ensemble.schema.names))
         for booster in ensemble.boosters:
@@ -128,13 +124,9 @@ class EnsembleEstimator(Importances, TableEstimator):
     ) -> Any:
         """Export all trees as Python functions or as an ONNX model.
 
-        See `secret_jax.inspect.code.export.export_code` for the parameters and what
-        exported classifiers return. With ``ensemble=False`` it is a sixth as long.
-
-        Raises
-        ------
-        ValueError
-            If SQL or DOT is asked for: databases take long over sums of so many trees.
+        See `secret_jax.inspect.code.export.export_code`. With ``ensemble=False`` it is
+        a sixth as long. SQL and DOT are a ValueError: databases take long over sums of
+        so many trees.
         """
         check_is_fitted(self)
         classes, schema = Classes.of_estimator(self), self._schema

@@ -34,20 +34,12 @@ from secret_jax.tree.structure import Tree
 # Cheaper than the search of a single tree: later trees mend what it misses, and nobody
 # reads their splits. With eight thresholds forests err 2 % more, on fifteen tables.
 SPLITS = RssSplits(
-    n_hessian=1,
-    n_finalists=1,
-    sparse_terms=(),
-    least_share=1 / 16,
-    max_samples=512,
+    n_hessian=1, n_finalists=1, sparse_terms=(), least_share=1 / 16, max_samples=512
 )
 # Of boosters: fewer steps are as accurate where one tree mends another; with one
 # finalist of eight thresholds they err 2 % more, and take no less time.
 _BOOSTER_SPLITS = replace(
-    SPLITS,
-    n_finalists=3,
-    hinge_steps=1,
-    max_split_features=None,
-    max_samples=2048,
+    SPLITS, n_finalists=3, hinge_steps=1, max_split_features=None, max_samples=2048
 )
 # Maximum number of rows of a booster's tree, and least weight of a leaf of it.
 _MOST_ROWS, _LEAST_WEIGHT = 1 << 14, 5.0

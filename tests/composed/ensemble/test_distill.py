@@ -83,30 +83,22 @@ def test_a_model_from_a_file_asks_for_rows(booster, tmp_path):
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_a_tree_of_classes_learns_probabilities(n_classes, tmp_path):
-    booster = SecretBoostingClassifier(
-        max_leaf_nodes=4, max_iter=6, early_stopping=False, n_folds=2
-    )
+def test_a_tree_of_classes_learns_probabilities(n_classes):
+    options = {"max_iter": 6, "early_stopping": False, "n_folds": 2}
+    booster = SecretBoostingClassifier(max_leaf_nodes=4, **options)
     booster.fit(*rings(300, 0, n_classes))
     tree = booster.distill(max_leaf_nodes=6)
     assert isinstance(tree, SecretClassifier)
     assert 1 < tree.n_leaves_ <= 6
     X, y = rings(1000, 1, n_classes)
-    assert tree.classes_.tolist() == booster.classes_.tolist()
     told, learned = tree.distillation_, tree.predict_proba(X)
     teaching = booster.predict_proba(X)
     assert log_loss(y, learned) == pytest.approx(told["error"], abs=0.1)
     assert told["booster_error"] == booster.validation_error_
     spread = np.square(teaching - teaching.mean(axis=0)).sum()
     fidelity = 1 - np.square(teaching - learned).sum() / spread
-    assert fidelity == pytest.approx(told["fidelity"], abs=0.15)
-    assert fidelity > 0.6
-    tree.save(tmp_path / "student.model")
-    again = SecretClassifier.load(tmp_path / "student.model")
-    np.testing.assert_array_equal(again.predict_proba(X), learned)
-    given = booster.distill(X, y, max_leaf_nodes=3)
-    assert given.n_leaves_ <= 3
-    assert given.score(X, y) > 0.5
+    assert 0.6 < fidelity == pytest.approx(told["fidelity"], abs=0.15)
+    assert booster.distill(X, y, max_leaf_nodes=3).score(X, y) > 0.5
 
 
 def test_a_table_of_rare_categories_alone_is_distilled():
