@@ -164,29 +164,19 @@ def people(n_rows: int = 900, seed: int = 0, gaps: float = 0.1):
 FEW = {"leaf": "constant", "distill": False, "random_state": 0}
 
 
-def test_a_planted_conjunction_is_found():
+@pytest.mark.parametrize("classes", [False, True])
+def test_a_planted_conjunction_is_found(classes):
     X, y = people(gaps=0.0)
     splits = ConjunctiveSplits(max_samples=512, max_conditions=2)
-    model = SecretRegressor(splits=splits, max_depth=1, prune=None, **FEW).fit(X, y)
-    assert set(split_sentence(model.tree_, 0).split(" and ")) == {
-        "age <= 40",
-        "school in {BA, HS}",
-    }
-    assert set(split_sentence(model.tree_, 0, side="right").split(" or ")) == {
-        "age > 40",
-        "school in {PhD}",
-    }
-
-
-def test_a_planted_conjunction_of_classes_is_found():
-    X, y = people(gaps=0.0)
-    model = SecretClassifier(
-        splits="conjunctive", leaf="constant", max_depth=1, prune=None, distill=False
-    ).fit(X, np.where(y > 2.5, "rich", "poor"))
-    assert set(split_sentence(model.tree_, 0).split(" and ")) == {
-        "age <= 40",
-        "school in {BA, HS}",
-    }
+    options = {"splits": splits, "max_depth": 1, "prune": None} | FEW
+    if classes:
+        options["splits"], y = "conjunctive", np.where(y > 2.5, "rich", "poor")
+    kind = SecretClassifier if classes else SecretRegressor
+    tree = kind(**options).fit(X, y).tree_
+    both = {"age <= 40", "school in {BA, HS}"}
+    assert set(split_sentence(tree, 0).split(" and ")) == both
+    other = {"age > 40", "school in {PhD}"}
+    assert set(split_sentence(tree, 0, side="right").split(" or ")) == other
 
 
 @functools.cache

@@ -115,17 +115,6 @@ def test_the_bandwidth_is_that_of_least_error_of_rows_left_out(case):
         assert (deviation[here] == kept.deviation).all()
 
 
-def test_by_default_kernel_regression_is_a_mean_of_the_targets():
-    X, y = waves(3)
-    model = KernelTreeRegressor().set_params(tree=SecretRegressor(leaf="constant"))
-    model.set_params(tree__max_depth=0).fit(X, y)
-    z = (X - X.mean(axis=0)) / X.std(axis=0)
-    square = ((z[:, None] - z) ** 2).sum(axis=2)
-    weight = np.exp(-square / (2 * model.fitted_head_.leaves[0].bandwidth ** 2))
-    expected = weight @ y / weight.sum(axis=1)
-    np.testing.assert_allclose(model.predict(X), expected, atol=1e-5)
-
-
 def test_copies_are_left_out_together_and_weights_are_copies():
     X, y = waves(4, 60)
     weight = np.random.default_rng(5).integers(1, 4, len(y))
@@ -180,14 +169,13 @@ def test_many_rows_choose_by_some_and_go_through_in_blocks(monkeypatch):
     np.testing.assert_allclose(model.predict(new), found, atol=1e-9)
 
 
-def every_head(tree, X, y):
-    """Estimators with each of the heads over one fitted tree."""
-    for head in KINDS:
+def over(tree, X, y, heads):
+    """Estimators with each of some heads over one fitted tree."""
+    for head in heads:
         model = KernelTreeRegressor(head=head)
         validated(model, X, reset=True)
-        vars(model).update(
-            model._with_head(tree, Given(X, y, None, None), np.asarray(y)[:, None])[0]
-        )
+        fitted, *_ = model._with_head(tree, Given(X, y, None, None), y[:, None])
+        vars(model).update(fitted)
         yield model
 
 
@@ -206,12 +194,12 @@ def test_awkward_tables(leaf, table):
     tree = SecretRegressor(splits="cart", prune=None, oblique=False, leaf=leaf)
     tree.set_params(min_samples_leaf=1, min_samples_split=2)
     X, y = table()
-    for model in every_head(tree.fit(X, y), X, y):
+    for model in over(tree.fit(X, y), X, np.asarray(y), KINDS):
         assert np.isfinite(model.predict(X, return_std=True)).all()
         if table is narrow:
             assert np.isfinite(model.predict(1e3 * X, return_std=True)).all()
     X, y = np.zeros((9, 2)), np.arange(9.0)  # in one place
-    for model in every_head(SecretRegressor(leaf=leaf).fit(X, y), X, y):
+    for model in over(SecretRegressor(leaf=leaf).fit(X, y), X, y, KINDS):
         np.testing.assert_allclose(model.predict(X), y.mean())
 
 
@@ -220,14 +208,13 @@ def test_no_kernel_or_smoother_breaks_on_narrow_leaves(kind):
     X, y = (np.concatenate([part, part]) for part in narrow())
     y[40:] += 0.1  # copies of rows have other targets
     tree = SecretRegressor(splits="cart", prune=None, oblique=False, leaf="constant")
-    tree.fit(X, y)
-    for place, kernel in enumerate(kind.kernels):
-        for smoother in list(SMOOTHERS)[place % 2 :: 2]:
-            model = KernelTreeRegressor(head=kind(kernel=kernel, smoother=smoother))
-            validated(model, X, reset=True)
-            fitted, *_ = model._with_head(tree, Given(X, y, None, None), y[:, None])
-            vars(model).update(fitted)
-            assert np.isfinite(model.predict(1e3 * X, return_std=True)).all()
+    heads = [
+        kind(kernel=kernel, smoother=smoother)
+        for place, kernel in enumerate(kind.kernels)
+        for smoother in list(SMOOTHERS)[place % 2 :: 2]
+    ]
+    for model in over(tree.fit(X, y), X, y, heads):
+        assert np.isfinite(model.predict(1e3 * X, return_std=True)).all()
 
 
 @pytest.mark.parametrize(
