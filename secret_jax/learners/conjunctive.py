@@ -1,8 +1,4 @@
-"""Conjunctive splits: two or more conditions on single attributes that all hold.
-
-They are searched greedily: a condition is added to the best split on one attribute, and
-another one to both.
-"""
+"""Conjunctive splits: two or more conditions on single attributes that all hold."""
 
 from __future__ import annotations
 
@@ -46,9 +42,8 @@ class ConjunctiveSplits(SplitFinder):
     """Conjunctions of conditions, such as ``age <= 30 and education in {HS}``.
 
     Rows that meet all conditions go one way, all others the other. As with `RssSplits`
-    the drop in the residual sum of squares of the children's models decides; a
-    condition on a column of numbers is one side of a threshold, on one of categories a
-    set of them.
+    the drop in the residual sum of squares of the children's models decides. Conditions
+    are added greedily; each is one side of a threshold, or a set of categories.
 
     Attributes
     ----------
@@ -64,9 +59,8 @@ class ConjunctiveSplits(SplitFinder):
 
     Notes
     -----
-    The reference evolves columns, sides and cuts by genetic algorithms, one within the
-    other. On six tables that gained less than adding conditions one by one, in five to
-    fifty times the time.
+    The reference evolves columns, sides and cuts by genetic algorithms. On six tables
+    that gained less than adding conditions one by one, in five to fifty times the time.
 
     References
     ----------

@@ -54,7 +54,7 @@ class GuideSplits(ResidualSplits, AxisSplits):
     the categories of a discrete one (*curvature*), and against the halves and the
     categories of two attributes together (*interaction*), made comparable by the
     cube-root transform of Wilson & Hilferty (1931). Of the pair of the clearest
-    interaction the attribute with the better split at its median is taken, if both are
+    interaction that attribute is taken whose split at the median is better, if both are
     continuous; else the one with the clearer curvature.
 
     Attributes
@@ -64,17 +64,15 @@ class GuideSplits(ResidualSplits, AxisSplits):
     thresholds : "all", int or float, default=32
         Thresholds of the chosen attribute that are tried, by the residual sum of
         squares of the children's models: every one (GUIDE), a number of quantiles (1:
-        the median), or as 0.01 the values of a share of the rows (GUIDE(S) in Dobra &
-        Gehrke's section 5.3), spread from a random start.
+        the median), or as 0.01 the values of a share of the rows, from a random start
+        on (GUIDE(S) in Dobra & Gehrke's section 5.3).
     interactions : bool, default=True
         Whether pairs are tested.
     n_bootstraps : int, default=0
-        Number of bootstrap samples per node, which estimate how much clearer tests
-        of discrete attributes are by chance than those of continuous ones; 0: the
-        scores are compared as they are.
+        Bootstrap samples of a node, which estimate how much clearer tests of discrete
+        attributes are by chance; 0: the scores are compared as they are.
     ridge : float, default=1e-4
-        Penalty of the children's models, in units of the regressors' variances: enough
-        to keep float32 from dividing by nothing.
+        Penalty of the children's models, in units of the regressors' variances.
 
     Notes
     -----
@@ -288,11 +286,10 @@ def advantage_of_discrete(
 ) -> Float[np.ndarray, " n_nodes"]:
     """Estimate the advantage of discrete attributes from scores of chance.
 
-    With the returned number taken from their scores, continuous attributes are chosen
-    as often as there are of them among all (Loh 2002, algorithm 3, where scores are
-    multiplied): by the clearest test, or as the one with the clearer test of its own
-    from the clearest pair of both kinds. Zero where all attributes that are allowed are
-    of one kind.
+    Less this number, continuous attributes are chosen as often as there are of them
+    (Loh 2002, algorithm 3, where scores are multiplied): by the clearest test, or as
+    the one with the clearer test of its own from the clearest pair of both kinds. Zero
+    where all attributes that are allowed are of one kind.
     """
     is_discrete, pairs = groups.is_discrete, groups.pairs
     curvature = np.where(allowed[:, None], curvature, -np.inf)

@@ -22,8 +22,7 @@ class RetisSplits(ResidualSplits, AxisSplits):
         median; or, as 0.01, the values of a share of the rows, spread from a random
         start.
     ridge : float, default=1e-4
-        Penalty of the children's models, in units of the regressors' variances: enough
-        to keep float32 from dividing by nothing.
+        Penalty of the children's models, in units of the regressors' variances.
 
     Notes
     -----

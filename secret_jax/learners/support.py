@@ -29,8 +29,8 @@ class SupportSplits(ResidualSplits, AxisSplits):
     model : {"linear", "constant"}, default="linear"
         Whose residuals are tested.
     ridge : float, default=1e-4
-        Penalty of the children's models, in units of the regressors' variances. They
-        determine the gain of a split, which orders the splits of a tree.
+        Penalty of the children's models, in units of the regressors' variances; what
+        they save is the gain of a split.
 
     Notes
     -----

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import pytest
+
 from secret_jax.tree.structure import SplitKind
 
 
 def nodes_beside(ours, reference, X) -> Iterator[tuple[int, int]]:
     """Pairs of nodes, ours and theirs, that the same splits lead to.
 
-    Thresholds lie between the same two values of the rows that reach the node.
+    Weights are the same shares, and thresholds lie between the same two values of the
+    rows that reach the node.
     """
     tree, schema, theirs = ours.tree_, ours.tree_.schema, reference.tree_
     reached = reference.decision_path(X).toarray().T > 0
+    share = theirs.weighted_n_node_samples / theirs.weighted_n_node_samples[0]
     pairs = [(0, 0)]
     while pairs:
         node, other = pairs.pop()
+        weight = tree.weight[node] / tree.weight[0]
+        assert weight == pytest.approx(share[other])
         yield node, other
         if theirs.children_left[other] < 0:
             assert tree.left[node] < 0

@@ -161,19 +161,22 @@ def people(n_rows: int = 900, seed: int = 0, gaps: float = 0.1):
     return frame.mask(rng.random(frame.shape) < gaps), y.to_numpy()
 
 
+FEW = {"leaf": "constant", "distill": False, "random_state": 0}
+
+
 @pytest.mark.parametrize("classes", [False, True])
 def test_a_planted_conjunction_is_found(classes):
     X, y = people(gaps=0.0)
-    given = {"leaf": "constant", "max_depth": 1, "prune": None, "distill": False}
+    splits = ConjunctiveSplits(max_samples=512, max_conditions=2)
+    options = {"splits": splits, "max_depth": 1, "prune": None} | FEW
     if classes:
-        model = SecretClassifier(splits="conjunctive", **given)
-        model.fit(X, np.where(y > 2.5, "rich", "poor"))
-    else:
-        splits = ConjunctiveSplits(max_samples=512, max_conditions=2)
-        model = SecretRegressor(splits=splits, random_state=0, **given).fit(X, y)
-    both = {"age <= 40", "school in {BA, HS}"}, {"age > 40", "school in {PhD}"}
-    assert set(split_sentence(model.tree_, 0).split(" and ")) == both[0]
-    assert set(split_sentence(model.tree_, 0, side="right").split(" or ")) == both[1]
+        options["splits"], y = "conjunctive", np.where(y > 2.5, "rich", "poor")
+    kind = SecretClassifier if classes else SecretRegressor
+    tree = kind(**options).fit(X, y).tree_
+    both = {"age <= 40", "school in {BA, HS}"}
+    assert set(split_sentence(tree, 0).split(" and ")) == both
+    other = {"age > 40", "school in {PhD}"}
+    assert set(split_sentence(tree, 0, side="right").split(" or ")) == other
 
 
 @functools.cache

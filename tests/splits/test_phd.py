@@ -48,6 +48,7 @@ def hessian_direction(X, y):
 @pytest.mark.parametrize("seed", range(3))
 def test_the_direction_is_the_leading_one_and_the_cut_the_best_along_it(seed):
     X, y = rows(seed)
+    assert fitted(X, y, oblique=False).kind[0] == SplitKind.AXIS
     tree = fitted(X, y, thresholds="all")
     assert tree.kind[0] == SplitKind.OBLIQUE
     direction = hessian_direction(X, y)
@@ -68,10 +69,6 @@ def test_the_direction_is_the_leading_one_and_the_cut_the_best_along_it(seed):
         tree.schema.center / tree.schema.scale
     )
     assert ((projection <= limit) != (projection <= best)).sum() <= 1
-
-
-def test_without_oblique_splits_the_search_is_along_axes():
-    assert fitted(*rows(), oblique=False).kind[0] == SplitKind.AXIS
 
 
 def test_a_table_of_categories_alone_has_no_directions():

@@ -7,8 +7,8 @@ import pytest
 from level_batches import NodeRows, level_of
 
 from secret_jax.learners import RetisSplits
-from secret_jax.learners.residuals import explained, residuals
-from secret_jax.learners.thresholds import moments, ranked, running
+from secret_jax.learners.residuals import residuals
+from secret_jax.learners.thresholds import moments, ranked
 from secret_jax.splits.axis import attributes
 
 
@@ -63,28 +63,12 @@ def test_the_best_threshold_is_that_of_all_models(n_outputs, weights, digits):
         assert threshold[node, best] == order.value[which, first + place]
 
 
-def test_what_models_explain_is_that_of_their_normal_equations(rng):
-    design = rng.normal(size=(5, 6, 40))
-    design[:, 0] = 1.0
-    gram = design @ design.swapaxes(1, 2)
-    sums = np.concatenate([gram[:, i, i:] for i in range(4)], axis=1).T
-    penalty = rng.uniform(0.01, 0.1, (5, 4))
-    expected = []
-    for matrix, own in zip(gram, penalty, strict=True):
-        moment = matrix[:4, 4:]
-        ridged = matrix[:4, :4] + 40 * np.diag(own)
-        expected.append(np.sum(moment * np.linalg.solve(ridged, moment)))
-    np.testing.assert_allclose(explained(sums, penalty.T), expected, rtol=1e-4)
-
-
-def test_sums_along_rows_and_moments_are_those_of_each_node(rng):
+def test_moments_are_those_of_each_node(rng):
     level = level_with(1, True, 3, seed=0)
     rows, values = level.rows, rng.normal(size=(2, len(level.weight))) + 1e3
     centred, deviation = moments(level, values)
-    along = running(rows, values)
     for node in range(level.n_nodes):
         own = rows.slot == node
-        np.testing.assert_allclose(along[:, own], values[:, own].cumsum(axis=1))
         weight, part = level.weight[own], values[:, own]
         mean = np.average(part, axis=1, weights=weight)[:, None]
         expected = np.where(weight > 0, part - mean, 0.0)

@@ -46,9 +46,8 @@ class RadialBasis(Head):
     """Ridge regression on one basis function for each leaf.
 
     Center and covariance of a basis are the mean and the smoothed covariance of the
-    rows of its leaf (Kubat 1998; Orr 1999), so that the tree says where bases are, and
-    the network predicts without the jumps of the tree. One bandwidth for all bases and
-    the penalty are those of least generalised cross-validation.
+    rows of its leaf (Kubat 1998; Orr 1999): the network predicts without the jumps of
+    the tree. Bandwidth and penalty are those of least generalised cross-validation.
 
     References
     ----------
@@ -187,10 +186,9 @@ class GaussianProcess(Head):
 
     The network is the mean of the process; the kernel, in a Mahalanobis distance by
     the smoothed covariance of rows within leaves, its covariance (Lanning 2008,
-    equations 4.54 and 4.55). What the network leaves of a row is what it leaves when
-    fitted without that row. Bandwidth and noise are those of the greatest likelihood,
-    over up to 512 rows. With more than ``max_centers`` rows the process is projected
-    on so many of them (Csato & Opper 2002; Seeger 2003): the memory is bounded.
+    equations 4.54 and 4.55), of what the network leaves when fitted without a row.
+    Bandwidth and noise are those of the greatest likelihood over up to 512 rows. More
+    than ``max_centers`` rows are projected on so many (Csato & Opper 2002).
 
     Attributes
     ----------

@@ -58,8 +58,7 @@ def of_numbers(criterion: str, fit: HeadFit, rows: Regions) -> float:
     """Criterion of a head that predicts numbers, the less the better.
 
     AIC, BIC and CAIC count the degrees of freedom of the head and a variance in each
-    leaf. ICOMP's complexity knows the leaves only, not what a kernel spends; so its
-    errors are those of rows that the head was fitted without.
+    leaf. ICOMP's complexity knows only the leaves: so its errors are left-out ones.
     """
     target, weight = rows.target[fit.row], rows.weight[fit.row]
     prediction = fit.left_out if criterion == "icomp" else fit.fitted
@@ -94,9 +93,8 @@ def of_classes(
     """Criterion of a head that predicts classes, the less the better.
 
     Twice the negative log-likelihood of the classes, and for ICOMP the complexity of
-    normal clusters of the classes in the space of the kernel (3.29 to 3.36). The
-    source's (3.27) also adds the probabilities of not being in the other classes, and
-    a term of the tree alone.
+    normal clusters of the classes in the space of the kernel (3.29 to 3.36), without
+    the further terms of the source's (3.27).
 
     ``probability``, ``member`` (n_known, n_classes): what is said of the rows of
     ``fit.row``, and their classes.
@@ -190,9 +188,8 @@ class Search(Value, ABC):
 class GeneticSearch(Search):
     """Genetic search of columns, kernel and smoother together.
 
-    Ranks by a geometric distribution, uniform crossover, rare mutation; it ends after
-    ``max_generations``, or when the best and the worst head differ by less than
-    ``tolerance`` (Lanning 2008, section 3.2.1). A head is fitted once.
+    It ends after ``max_generations``, or when the best and the worst head differ by
+    less than ``tolerance`` (Lanning 2008, section 3.2.1). A head is fitted once.
 
     Attributes
     ----------

@@ -312,9 +312,8 @@ class KernelTreeRegressor(ConformalMixin, RegressorMixin, KernelTree):
 class KernelTreeClassifier(ComposedClassifier, KernelTree):
     """Classification tree with a kernel model over its regions.
 
-    The head is a regression of class indicators, as `KernelTreeRegressor`'s of numbers;
-    optimal scores make class probabilities of it (flexible discriminant analysis), from
-    what it says of rows that it was fitted without.
+    The head is a regression of class indicators; optimal scores make probabilities of
+    what it says of rows that it was fitted without (flexible discriminant analysis).
 
     Parameters
     ----------

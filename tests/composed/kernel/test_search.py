@@ -150,6 +150,16 @@ def case():
     return rows, HeadFit(None, np.arange(40), fitted, left_out)
 
 
+def added(name, k, variance, n):
+    """What a criterion adds to twice the negative log-likelihood of 40 rows."""
+    return {
+        "aic": 2 * k,
+        "bic": np.log(40) * k,
+        "caic": (np.log(40) + 1) * k,
+        "icomp": 2 * criteria.complexity(np.array(variance), np.array(n)),
+    }[name]
+
+
 @pytest.mark.parametrize("name", criteria.CRITERIA)
 def test_criteria_of_numbers_are_likelihoods_and_penalties(name):
     rows, fit = case()
@@ -161,15 +171,9 @@ def test_criteria_of_numbers_are_likelihoods_and_penalties(name):
         n.append(len(error))
         normal = -0.5 * np.log(2 * np.pi * variance[-1]) - error**2 / (2 * variance[-1])
         log_likelihood += normal.sum()  # (3.22)
-    k = 0.2 * 40 + 3
-    added = {
-        "aic": 2 * k,
-        "bic": np.log(40) * k,
-        "caic": (np.log(40) + 1) * k,
-        "icomp": 2 * criteria.complexity(np.array(variance), np.array(n)),
-    }[name]
     found = criteria.of_numbers(name, fit, rows)
-    np.testing.assert_allclose(found, -2 * log_likelihood + added)
+    expected = -2 * log_likelihood + added(name, 0.2 * 40 + 3, variance, n)
+    np.testing.assert_allclose(found, expected)
 
 
 def test_degrees_are_the_trace_of_a_smoother():
@@ -212,14 +216,8 @@ def test_criteria_of_classes(name):
     found = criteria.of_classes(name, fit, rows, probability, member, head)
     deviance = -2 * np.log(probability[member > 0]).sum()
     spread = criteria.class_spreads(head, rows.x, member, rows.weight)
-    k = 0.2 * 40 * 3
-    added = {
-        "aic": 2 * k,
-        "bic": np.log(40) * k,
-        "caic": (np.log(40) + 1) * k,
-        "icomp": 2 * criteria.complexity(spread, member.sum(axis=0)),
-    }[name]
-    np.testing.assert_allclose(found, deviance + added)
+    more = added(name, 0.2 * 40 * 3, spread, member.sum(axis=0))
+    np.testing.assert_allclose(found, deviance + more)
 
 
 N_VALUES = np.array([2, 3, 5, 2])
