@@ -29,10 +29,16 @@ def level_of(finder, x, y, *, oblique=False, **changes) -> Level:
     return level_of_nodes(finder, nodes, oblique=oblique, **changes)
 
 
+def slices_of(level: Level) -> list[slice]:
+    """Where the rows of each node lie."""
+    first, length = level.rows.first, level.rows.length
+    return list(map(slice, first, first + length))
+
+
 def with_models(level: Level) -> Level:
     """The same nodes with models by least squares."""
     width, models = 1 + level.n_regressors, []
-    for rows in level.rows._slices:
+    for rows in slices_of(level):
         x = level.x[: level.n_regressors, rows].T.astype(float)
         weight = np.sqrt(level.weight[rows].astype(float))[:, None]
         design = weight * np.c_[np.ones(len(x)), x]
@@ -61,7 +67,7 @@ def crease(x):
 
 def standardised(level, node):
     """Columns, residuals and weights of a node, float64."""
-    rows = level.rows._slices[node]
+    rows = slices_of(level)[node]
     x = level.x[:, rows].T.astype(float)
     weight = level.weight[rows].astype(float)
     center = weight @ x / weight.sum()
@@ -88,7 +94,7 @@ def ridge_gain(z, residual, left, weight=None, ridge=RIDGE):
 
 def left_of(split, level, node):
     """Which rows of a node go left, by the rule of the tree."""
-    rows = level.rows._slices[node]
+    rows = slices_of(level)[node]
     if split.kind[node] == SplitKind.DISCRETE:
         return split.goes_left[node][level.codes[split.attribute[node], rows]]
     projection = split.direction[node].astype(float) @ level.x[:, rows]
