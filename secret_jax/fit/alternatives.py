@@ -12,10 +12,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from secret_jax.data.device import is_resident
 from secret_jax.data.rows import Rows
 from secret_jax.data.schema import Role, TableSchema
-from secret_jax.data.shards import is_sharded
+from secret_jax.data.shards import is_resident, is_sharded
 from secret_jax.fit.axis_or_oblique import Overtaken
 from secret_jax.fit.pipeline import (
     Fit,

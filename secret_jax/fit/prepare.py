@@ -8,13 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from secret_jax.data.columns import read_columns
-from secret_jax.data.device import is_resident
 from secret_jax.data.encoding import matched
 from secret_jax.data.learning import Learner
 from secret_jax.data.rows import Rows, every_copy
 from secret_jax.data.sampling import ROW_ORDER
 from secret_jax.data.schema import TableSchema
-from secret_jax.data.shards import as_they_lie, is_sharded
+from secret_jax.data.shards import as_they_lie, is_resident, is_sharded
 from secret_jax.data.source import RowSource, TableSource
 from secret_jax.data.tails import with_flat_tails
 from secret_jax.data.validation import scaled_weight

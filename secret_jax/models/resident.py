@@ -4,8 +4,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from secret_jax.data.device import block_of, in_64_bits
 from secret_jax.data.rows import Rows
+from secret_jax.data.shards import block_of, in_64_bits
 from secret_jax.models.statistics import ROUNDING_32, NodeStatistics
 from secret_jax.runtime.linalg import AnyArray, matmul
 from secret_jax.runtime.programs import program

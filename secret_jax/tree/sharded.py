@@ -4,8 +4,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from secret_jax.data.device import Scaling, in_64_bits, standardised
-from secret_jax.data.shards import RowShards, scaling_of
+from secret_jax.data.shards import (
+    RowShards,
+    Scaling,
+    in_64_bits,
+    scaling_of,
+    standardised,
+)
 from secret_jax.runtime.linalg import AnyArray
 from secret_jax.runtime.programs import program
 from secret_jax.tree.blocks import once
