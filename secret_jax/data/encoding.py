@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -10,75 +10,11 @@ import numpy as np
 
 from secret_jax.data.categories import factorised, warn_of_unseen
 from secret_jax.data.columns import ReadTable, read_columns
-from secret_jax.data.device import encoded_block, is_resident
-from secret_jax.data.rows import Table
-from secret_jax.data.sampling import category_numbers, sampling_factors, sampling_hash
+from secret_jax.data.rows import ReadColumns, Table
 from secret_jax.data.scaling import numbers
 from secret_jax.data.schema import FAR, TableSchema
+from secret_jax.data.shards import encoded_block, is_resident
 from secret_jax.runtime.parallel import in_blocks
-
-
-class ReadColumns(NamedTuple):
-    """Columns that were read and matched with a schema, not yet encoded.
-
-    ``values`` are the continuous attributes, (n_rows,) each, numbers of any type;
-    ``codes`` are int32 of shape (n_rows, n_discrete).
-    """
-
-    values: list[np.ndarray]
-    codes: np.ndarray
-
-    def take(self, index: np.ndarray | None) -> ReadColumns:
-        """Select rows, by their indices; None: all."""
-        if index is None:
-            return self
-        # `numpy.take` would copy the whole of a column that is part of a table.
-        values = [column[index] for column in self.values]
-        return ReadColumns(values, self.codes.take(index, axis=0))
-
-    def recoded(self, places: Sequence[np.ndarray]) -> ReadColumns:
-        """Map the codes of each discrete attribute to others."""
-        codes = np.empty_like(self.codes)
-        for attribute, place in enumerate(places):
-            codes[:, attribute] = place[self.codes[:, attribute]]
-        return ReadColumns(self.values, codes)
-
-    def hashes(
-        self, categories: Sequence[Iterable[Any]], targets: np.ndarray, seed: int
-    ) -> np.ndarray:
-        """Sampling hashes of the rows, by what they hold, (n_rows,), uint32.
-
-        ``categories``: those of every discrete attribute, in the order of its codes.
-        """
-        pairs = zip(categories, self.codes.T, strict=True)
-        # The last one is for the code -1, of what training never saw.
-        numbers = [category_numbers([*values, ...])[codes] for values, codes in pairs]
-        every = [*self.values, *numbers, *targets.T]
-        factors = sampling_factors(len(every), seed)
-        hashed = in_blocks(
-            lambda rows: sampling_hash([column[rows] for column in every], factors),
-            len(targets),
-        )
-        return np.concatenate(list(hashed))
-
-    def rows_below(
-        self,
-        categories: Sequence[Iterable[Any]],
-        targets: np.ndarray,
-        limit: np.uint32,
-        seed: int,
-    ) -> np.ndarray:
-        """Find the rows whose sampling hash is below a limit."""
-        return np.flatnonzero(self.hashes(categories, targets, seed) < limit)
-
-    def blocks(
-        self, schema: TableSchema, function: Callable[[Table, slice], Any], size: int
-    ) -> Iterator[Any]:
-        """Apply a function to encoded blocks of rows, and to where they are."""
-        block = Unencoded(schema, self).block
-        return in_blocks(
-            lambda rows: function(block(rows), rows), len(self.codes), size
-        )
 
 
 class Unencoded(NamedTuple):

@@ -11,7 +11,7 @@ import numpy as np
 from secret_jax.data.categories import factorised, sorted_categories
 from secret_jax.data.columns import ReadTable, listed
 from secret_jax.data.dates import DAYS, PARTS
-from secret_jax.data.encoding import ReadColumns
+from secret_jax.data.rows import ReadColumns
 from secret_jax.data.scaling import (
     ColumnSums,
     column_sums,

@@ -1,14 +1,19 @@
-"""Encoded rows with their targets: the input of all training."""
+"""Rows as they were read, and encoded with their targets: the input of all training."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
-from secret_jax.data.sampling import content_hash
+from secret_jax.data.sampling import (
+    category_numbers,
+    content_hash,
+    sampling_factors,
+    sampling_hash,
+)
 from secret_jax.runtime.hashing import mix
 from secret_jax.runtime.parallel import in_blocks
 
@@ -45,6 +50,60 @@ class Table(NamedTuple):
     def take(self, index: np.ndarray | slice) -> Table:
         """Select rows."""
         return Table(_taken(self.x, index), _taken(self.codes, index))
+
+
+class ReadColumns(NamedTuple):
+    """Columns that were read and matched with a schema, not yet encoded.
+
+    ``values`` are the continuous attributes, (n_rows,) each, numbers of any type;
+    ``codes`` are int32 of shape (n_rows, n_discrete).
+    """
+
+    values: list[np.ndarray]
+    codes: np.ndarray
+
+    def take(self, index: np.ndarray | None) -> ReadColumns:
+        """Select rows, by their indices; None: all."""
+        if index is None:
+            return self
+        # `numpy.take` would copy the whole of a column that is part of a table.
+        values = [column[index] for column in self.values]
+        return ReadColumns(values, self.codes.take(index, axis=0))
+
+    def recoded(self, places: Sequence[np.ndarray]) -> ReadColumns:
+        """Map the codes of each discrete attribute to others."""
+        codes = np.empty_like(self.codes)
+        for attribute, place in enumerate(places):
+            codes[:, attribute] = place[self.codes[:, attribute]]
+        return ReadColumns(self.values, codes)
+
+    def hashes(
+        self, categories: Sequence[Iterable[Any]], targets: np.ndarray, seed: int
+    ) -> np.ndarray:
+        """Sampling hashes of the rows, by what they hold, (n_rows,), uint32.
+
+        ``categories``: those of every discrete attribute, in the order of its codes.
+        """
+        pairs = zip(categories, self.codes.T, strict=True)
+        # The last one is for the code -1, of what training never saw.
+        numbers = [category_numbers([*values, ...])[codes] for values, codes in pairs]
+        every = [*self.values, *numbers, *targets.T]
+        factors = sampling_factors(len(every), seed)
+        hashed = in_blocks(
+            lambda rows: sampling_hash([column[rows] for column in every], factors),
+            len(targets),
+        )
+        return np.concatenate(list(hashed))
+
+    def rows_below(
+        self,
+        categories: Sequence[Iterable[Any]],
+        targets: np.ndarray,
+        limit: np.uint32,
+        seed: int,
+    ) -> np.ndarray:
+        """Find the rows whose sampling hash is below a limit."""
+        return np.flatnonzero(self.hashes(categories, targets, seed) < limit)
 
 
 class Rows(NamedTuple):

@@ -1,4 +1,4 @@
-"""Numeric rows on one or several devices, which stay there.
+"""Numeric rows on one or several devices, which stay there; all others are read.
 
 Each device looks at blocks of its own rows: programs take a block, and nothing but its
 sums, and a sample once, goes to the host.
@@ -8,23 +8,15 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeGuard
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from secret_jax.data.device import (
-    Scaling,
-    check_array,
-    encoded_block,
-    in_64_bits,
-    is_resident,
-    rows_from,
-)
-from secret_jax.data.encoding import ReadColumns
-from secret_jax.data.rows import Table
+from secret_jax.data.columns import refuse_other_shapes
+from secret_jax.data.rows import ReadColumns, Table
 from secret_jax.data.sampling import sampling_factors, sampling_hash
 from secret_jax.data.scaling import ColumnSums, joint_sums
 from secret_jax.data.schema import TableSchema
@@ -37,6 +29,10 @@ from secret_jax.runtime.shapes import bucket, next_power_of_two, padded
 _SMALLEST_BLOCK = 1024
 # What float32 may take from a column, in deviations.
 _ROUNDING = 1e-6
+
+
+# Centers, scales and bounds of encoded columns.
+Scaling = tuple[AnyArray, AnyArray, AnyArray, AnyArray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,6 +203,43 @@ def _chosen(x: AnyArray, index: AnyArray) -> jax.Array:
     return x[index]
 
 
+@program(static_argnames=("size",))
+def rows_from(x: AnyArray, start: AnyArray, *, size: int) -> jax.Array:
+    """Take ``size`` rows from ``start`` on; past the end the last row repeats."""
+    index = jnp.minimum(start + jnp.arange(size), x.shape[0] - 1)
+    return x[index]
+
+
+def block_of(x: AnyArray, rows: slice, size: int) -> AnyArray:
+    """Take a block of rows, padded to a size, of an array on host or device."""
+    if not isinstance(x, np.ndarray):
+        return x if len(x) == size else rows_from(x, rows.start or 0, size=size)
+    block = x[rows]
+    missing = size - len(block)
+    return np.pad(block, [(0, missing), (0, 0)]) if missing else block
+
+
+def in_64_bits() -> AbstractContextManager[Any]:
+    """Trace programs with float64: few rows go to another leaf than on the host."""
+    return jax.enable_x64(True)
+
+
+def standardised(x: AnyArray, scaling: Scaling) -> jax.Array:
+    """Standardise columns in float64, rounded to float32; traceable in `in_64_bits`."""
+    center, scale, low, high = scaling
+    value = (x.astype(jnp.float64) - center) / scale
+    return jnp.clip(value, low, high).astype(jnp.float32)
+
+
+_standardised = program()(standardised)
+
+
+def encoded_block(x: jax.Array, scaling: Scaling) -> jax.Array:
+    """Standardise finite numbers to float32 on their device."""
+    with in_64_bits():
+        return _standardised(x, scaling)
+
+
 def scaling_of(schema: TableSchema, shards: RowShards) -> Scaling:
     """Scaling of columns that lie without the centers of the shards."""
     center = schema.center - schema.in_order(shards.center[None])[0]
@@ -284,6 +317,25 @@ def _narrowed(array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     narrow = np.empty(array.shape, np.float32)
     np.subtract(array, center, out=narrow, casting="same_kind")
     return narrow, center
+
+
+def is_resident(X: Any) -> TypeGuard[jax.Array]:
+    """Whether a table is an array in the memory of an accelerator."""
+    return isinstance(X, jax.Array) and any(
+        device.platform != "cpu" for device in X.devices()
+    )
+
+
+def check_array(X: jax.Array) -> None:
+    """Refuse arrays that are no tables of numbers."""
+    refuse_other_shapes(X)
+    if not (
+        jnp.issubdtype(X.dtype, jnp.floating) or jnp.issubdtype(X.dtype, jnp.integer)
+    ):
+        raise ValueError(
+            f"X is a device array of dtype {X.dtype}; it must hold real numbers. "
+            "Convert it, for example with X.astype('float32')."
+        )
 
 
 def is_sharded(X: Any) -> bool:

@@ -10,8 +10,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from secret_jax.data.encoding import ReadColumns, Unencoded
-from secret_jax.data.rows import Rows, Table, every_copy, merged
+from secret_jax.data.encoding import Unencoded
+from secret_jax.data.rows import ReadColumns, Rows, Table, every_copy, merged
 from secret_jax.data.sampling import (
     LEAST_DIFFERENT,
     ROW_ORDER,
@@ -22,6 +22,7 @@ from secret_jax.data.sampling import (
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.shards import RowShards
 from secret_jax.data.validation import rounded_weight
+from secret_jax.runtime.parallel import in_blocks
 from secret_jax.runtime.shapes import padded
 
 # A sample with a smaller share of the rows that were wanted comes of a table that
@@ -88,7 +89,12 @@ class TableSource:
                 Rows(table, *(padded(each, len(table.x)) for each in known))
             )
 
-        return self.columns.blocks(self.schema, of_block, size)
+        if isinstance(self.columns, RowShards):
+            return self.columns.blocks(self.schema, of_block, size)
+        every = Unencoded(self.schema, self.columns)
+        return in_blocks(
+            lambda rows: of_block(every.block(rows), rows), self.n_rows, size
+        )
 
     def on_host(self, index: np.ndarray | None) -> "TableSource":
         """Rows (sorted indices, or all) in the memory of the host, not encoded."""

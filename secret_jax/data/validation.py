@@ -21,9 +21,8 @@ from secret_jax.data.columns import (
     read_target,
     refuse_complex,
 )
-from secret_jax.data.device import check_array, is_resident
 from secret_jax.data.labels import refuse_none
-from secret_jax.data.shards import RowShards, is_sharded
+from secret_jax.data.shards import RowShards, check_array, is_resident, is_sharded
 
 TableLike: TypeAlias = Any
 """Rows of a table: a NumPy array, a DataFrame of pandas or polars, an Arrow table, an

@@ -7,14 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from secret_jax.data.columns import read_columns
-from secret_jax.data.device import is_resident
 from secret_jax.data.encoding import matched
 from secret_jax.data.learning import Learner
 from secret_jax.data.rows import Rows, every_copy, join, merged
 from secret_jax.data.sampling import ROW_ORDER, hold_out
 from secret_jax.data.scaling import column_sums, moments_of
 from secret_jax.data.schema import TableSchema
-from secret_jax.data.shards import as_they_lie, is_sharded
+from secret_jax.data.shards import as_they_lie, is_resident, is_sharded
 from secret_jax.data.source import RowSource, TableSource
 from secret_jax.data.tails import with_flat_tails
 from secret_jax.data.validation import of_eval_set, scaled_weight

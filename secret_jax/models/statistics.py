@@ -15,8 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
-from secret_jax.data.device import block_of, in_64_bits
 from secret_jax.data.rows import Rows
+from secret_jax.data.shards import block_of, in_64_bits
 from secret_jax.runtime.linalg import AnyArray, matmul, safe_divide
 from secret_jax.runtime.moments import Moments, added_up
 from secret_jax.runtime.programs import program

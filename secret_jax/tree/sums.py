@@ -10,9 +10,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from secret_jax.data.device import block_of
 from secret_jax.data.encoding import Unencoded
 from secret_jax.data.rows import Table
+from secret_jax.data.shards import block_of
 from secret_jax.runtime.devices import in_32_bits, on_accelerator, rows_at_once
 from secret_jax.runtime.parallel import (
     N_WORKERS,

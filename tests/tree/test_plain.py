@@ -13,8 +13,8 @@ import pytest
 from random_trees import encode, random_rows, random_tree
 
 from secret_jax import SecretRegressor
-from secret_jax.data.device import encoded_block
 from secret_jax.data.rows import Table
+from secret_jax.data.shards import encoded_block
 from secret_jax.inspect.equations import LinearSplit, conditions_at, rounded_split
 from secret_jax.tree.plain import with_plain_splits
 from secret_jax.tree.routing import apply, paths_of

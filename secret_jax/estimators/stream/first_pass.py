@@ -15,9 +15,8 @@ import jax
 import numpy as np
 
 from secret_jax.data.columns import listed
-from secret_jax.data.encoding import ReadColumns
 from secret_jax.data.learning import ColumnOptions, Learner
-from secret_jax.data.rows import MAX_COPIES, Rows
+from secret_jax.data.rows import MAX_COPIES, ReadColumns, Rows
 from secret_jax.data.sampling import ROW_ORDER, content_hash, distinct, sampling_limit
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.source import TableSource
