@@ -1,7 +1,7 @@
 """M5: splits by standard deviations, models of few terms, smoothing, pruning."""
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -215,9 +215,15 @@ def eliminated(statistics: NodeStatistics) -> Float[np.ndarray, "n_nodes n_regre
     inverse = np.linalg.inv(np.where(both, gram, np.eye(n)))
     slopes = np.einsum("nij,nj->ni", inverse, np.where(used, moment, 0.0))
     left = square - np.einsum("ni,ni->n", slopes, moment)
-    best, kept = _error_estimate(left, square, used, weight), slopes
-    node = np.arange(len(weight))
-    for _ in range(n):
+    best, kept, node = np.full(len(weight), np.inf), slopes, np.arange(len(weight))
+    for n_dropped in range(n + 1):
+        size = np.sqrt(np.maximum(left, _ROUNDING * square))
+        error = _estimated(size, 1.0 + np.count_nonzero(used, axis=1), weight)
+        better = error <= best * (1.0 + _TIE)
+        best = np.where(better, np.minimum(error, best), best)
+        kept = np.where(better[:, None], slopes, kept)
+        if n_dropped == n:
+            break
         pivot = np.where(used, np.einsum("nii->ni", inverse), 1.0)
         gone = np.argmin(np.where(used, slopes**2 / pivot, np.inf), axis=1)
         column, own, pivot = inverse[node, gone], slopes[node, gone], pivot[node, gone]
@@ -225,23 +231,15 @@ def eliminated(statistics: NodeStatistics) -> Float[np.ndarray, "n_nodes n_regre
         inverse -= column[:, :, None] * column[:, None] / pivot[:, None, None]
         used[node, gone] = False
         slopes = np.where(used, slopes - (own / pivot)[:, None] * column, 0.0)
-        error = _error_estimate(left, square, used, weight)
-        better = error <= best * (1.0 + _TIE)
-        best = np.where(better, np.minimum(error, best), best)
-        kept = np.where(better[:, None], slopes, kept)
     return kept / scale
 
 
-def _error_estimate(
-    left: np.ndarray, square: np.ndarray, used: np.ndarray, weight: np.ndarray
-) -> Float[np.ndarray, " n_nodes"]:
-    """Root of the mean square, corrected for the number of parameters."""
-    spent = 1.0 + np.count_nonzero(used, axis=1)
-    spare = weight - spent
-    factor = (weight + spent) / np.where(spare > 0, spare, 1.0)
-    error = factor * np.sqrt(np.maximum(left, _ROUNDING * square))
+def _estimated(error: Any, spent: Any, n: Any) -> Any:
+    """Errors on new rows, from those on n rows and numbers of parameters."""
+    spare = n - spent
     # Without a row to spare no error can be told: any shorter model is better.
-    return np.where(spare > 0, error, np.inf)
+    estimate = error * (n + spent) / np.where(spare > 0, spare, 1.0)
+    return np.where(spare > 0, estimate, np.inf)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -283,7 +281,7 @@ class M5Pruning(PruningRule):
         n = judged.weight
         loss = Quantile() if tree.loss.least_squares else tree.loss  # of sizes
         error = node_errors(judged, evidence.training, loss=loss)
-        best = np.array(list(map(_estimated, error, spent, n)))
+        best = _estimated(error, spent, n)
         keep = np.zeros(tree.n_nodes, bool)
         for node in np.flatnonzero(~tree.is_leaf)[::-1]:  # children before parents
             children = [tree.left[node], tree.right[node]]
@@ -293,8 +291,3 @@ class M5Pruning(PruningRule):
             if keep[node]:  # from here on the node stands for what is below it
                 error[node], spent[node], best[node] = below_error, below_spent, below
         return Pruned(compact(tree, keep), float(best[0]))
-
-
-def _estimated(error: float, spent: float, n: float) -> float:
-    """Estimated error on new rows, from n rows and a number of parameters."""
-    return error * (n + spent) / (n - spent) if n > spent else np.inf

@@ -272,8 +272,8 @@ class SideModels:
         projections other than the best one of a node it need not be the most.
         """
         rows, gain = self.level.rows, np.full(tried.shape, -np.inf)
-        ends = rows.first + rows.length
-        parts = np.flatnonzero(np.diff(ends // (_HELD // self.total.shape[1]))) + 1
+        ends, most = rows.first + rows.length, max(_HELD // self.total.shape[1], 1)
+        parts = np.flatnonzero(np.diff(ends // most)) + 1
         for nodes in np.split(np.arange(rows.n_nodes), parts):
             some = slice(rows.first[nodes[0]], ends[nodes[-1]])
             search = _Search(self, some, order.order[:, some], tried[:, some])
