@@ -4,10 +4,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from secret_jax.data.device import standardised
 from secret_jax.data.encoding import Unencoded
 from secret_jax.data.rows import Table
-from secret_jax.data.shards import RowShards, Scaling, in_64_bits, scaling_of
+from secret_jax.data.shards import (
+    RowShards,
+    Scaling,
+    in_64_bits,
+    scaling_of,
+    standardised,
+)
 from secret_jax.runtime.linalg import AnyArray
 from secret_jax.runtime.programs import program
 from secret_jax.runtime.shapes import Scratch
