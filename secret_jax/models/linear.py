@@ -1,4 +1,4 @@
-"""Leaf models without shrinkage: least squares, means, lines, models of a mixture."""
+"""Leaf models without shrinkage, and forward selection of the terms of models."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,6 +14,10 @@ from secret_jax.tree.structure import Tree
 
 # Regressors are standardised over the table: a smaller variance is rounding.
 _CONSTANT_VARIANCE = 1e-12
+# Terms whose worth differs by a smaller share are worth the same.
+TIE = 1e-6
+# The same, where terms are selected.
+CONSTANT = 1e-10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,12 +160,6 @@ def least_squares(
     model[:, :, 1:] = slopes
     model[:, :, 0] -= np.einsum("noi,ni->no", slopes, statistics.mean[:, :n])
     return model
-
-
-# Terms whose worth differs by a smaller share are worth the same.
-TIE = 1e-6
-# Regressors are standardised over the table: a smaller variance is rounding.
-CONSTANT = 1e-10
 
 
 def selected_forward(

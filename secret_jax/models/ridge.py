@@ -234,7 +234,8 @@ def penalty_paths(
                 trace = trace + rate
                 ratio = beside[j - 1] / pivot
             numbers[:, :, some] = ratio, ratio * rate, trace
-    return PenaltyPaths(*numbers.transpose(0, 2, 1), indefinite)
+    explained, change, trace = numbers.transpose(0, 2, 1)
+    return PenaltyPaths(explained, change, trace, indefinite)
 
 
 def _bands(matrix: np.ndarray, moment: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
