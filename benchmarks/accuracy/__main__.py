@@ -31,13 +31,12 @@ from benchmarks.accuracy.ours import (
     SETTINGS,
     SPLITS,
     VARIANTS,
-    code_version,
     learners,
     ours,
 )
 from benchmarks.accuracy.peers import PEER_NAMES, Candidate, peers
 from benchmarks.accuracy.report import Record, Results, Run, report
-from benchmarks.shared import Experiment, fit_missing, whole_number
+from benchmarks.shared import Experiment, code_version, fit_missing, whole_number
 from secret_jax.datasets import available
 
 

@@ -19,10 +19,17 @@ import numpy as np
 
 from benchmarks.accuracy.__main__ import fit_all
 from benchmarks.accuracy.data import TABLES, named_source
-from benchmarks.accuracy.ours import VARIANTS, Setting, candidate_of, code_version
+from benchmarks.accuracy.ours import VARIANTS, Setting, candidate_of
 from benchmarks.accuracy.peers import peers
 from benchmarks.accuracy.report import FLOOR, Results
-from benchmarks.shared import markdown, new_figure, save_figure, styles, whole_number
+from benchmarks.shared import (
+    code_version,
+    markdown,
+    new_figure,
+    save_figure,
+    styles,
+    whole_number,
+)
 from secret_jax import SecretRegressor
 
 

@@ -6,16 +6,13 @@ or a field of one of the values that it is made of.
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import functools
-import hashlib
 import operator
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +21,7 @@ import pandas
 import secret_jax
 from benchmarks.accuracy.data import not_numeric
 from benchmarks.accuracy.peers import Candidate, Outcome
-from benchmarks.shared import Experiment, say
+from benchmarks.shared import Experiment, code_version, say
 from secret_jax import (
     HoldOut,
     RefinementWarning,
@@ -139,32 +136,6 @@ def learners(
         if kind == "axis"
         or value_of("splits", FINDERS[finder], NAMED).max_attributes != 1
     }
-
-
-# Folders that no fit runs through; a change in them leaves earlier results valid.
-_READING = ("inspect", "cli", "datasets")
-
-
-@functools.cache
-def code_version() -> str:
-    """Checksum of the code that fits, whatever its comments and docstrings say."""
-    folder = Path(secret_jax.__file__).parent
-    digest = hashlib.sha256()
-    for path in sorted(folder.rglob("*.py")):
-        name = path.relative_to(folder)
-        if name.parts[0] not in _READING:
-            digest.update(str(name).encode())
-            digest.update(_without_docstrings(path.read_text()).encode())
-    return digest.hexdigest()[:8]
-
-
-def _without_docstrings(source: str) -> str:
-    tree = ast.parse(source)
-    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    for node in ast.walk(tree):
-        if isinstance(node, documented) and ast.get_docstring(node) is not None:
-            node.body = node.body[1:]
-    return ast.dump(tree)
 
 
 def ours(settings: Mapping[str, Setting]) -> list[Candidate]:

@@ -35,7 +35,7 @@ from benchmarks.accuracy.tables import (
     table_with_classes,
     teaching_table,
 )
-from benchmarks.shared import Experiment, dealt_out, randomness_of
+from benchmarks.shared import Experiment, code_version, dealt_out, randomness_of
 
 MODELS = {
     "tree": lambda package: package.SecretRegressor(),
@@ -163,8 +163,6 @@ serve(sys.argv[3])
 
 def serve(model: str) -> None:
     """Answer the questions of a `_Worker` until it ends."""
-    from benchmarks.accuracy.ours import code_version
-
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # Prints of packages are no answers.
     for line in sys.stdin:
