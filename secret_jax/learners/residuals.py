@@ -213,8 +213,8 @@ class SideModels:
     def _pairs(self) -> tuple[np.ndarray, np.ndarray]:
         """Columns whose products are summed up."""
         n, n_design = self.penalty.shape[1], len(self.design)
-        upper, squares = np.triu_indices(n, m=n_design), np.arange(n, n_design)
-        return tuple(np.concatenate([each, squares]) for each in upper)
+        (one, other), squares = np.triu_indices(n, m=n_design), np.arange(n, n_design)
+        return np.append(one, squares), np.append(other, squares)
 
     def products(self, rows: slice = slice(None)) -> Float[np.ndarray, "m n_sums"]:
         """What sums add up, of some rows."""
@@ -362,8 +362,8 @@ class _Search:
         more = np.flatnonzero((last > start) & self._may_hold(bound, node))
         is_first = (row[more] == spans.row[span[more]])[:, None]
         before = np.where(is_first, spans.before[span[more]], sums[more - 1])
-        found = (each[more] for each in (start, last - start, row, node))
-        return _Spans(*found, before, left[more], bound[more])
+        length, left, bound = (last - start)[more], left[more], bound[more]
+        return _Spans(start[more], length, row[more], node[more], before, left, bound)
 
 
 def explained(
