@@ -40,8 +40,8 @@ _ROWS_PER_COEFFICIENT = 2.0
 # Of fewer than so many times as many all are tried at once.
 _STEPS, _FEW = (64, 16, 4, 1), 4
 # Sums that are worked on at once: they stay in a cache.
-_AT_ONCE = 1 << 17
-# Products of rows that are held at once.
+_AT_ONCE = 1 << 18
+# Products of rows that are held at once, in float32: reading them takes most time.
 _HELD = 1 << 22
 # Bounds that are closer than this share of the squares are equal but for rounding.
 _SLACK = 1e-5
@@ -213,8 +213,8 @@ class SideModels:
     def _pairs(self) -> tuple[np.ndarray, np.ndarray]:
         """Columns whose products are summed up."""
         n, n_design = self.penalty.shape[1], len(self.design)
-        upper, squares = np.triu_indices(n, m=n_design), np.arange(n, n_design)
-        return tuple(np.concatenate([each, squares]) for each in upper)
+        (one, other), squares = np.triu_indices(n, m=n_design), np.arange(n, n_design)
+        return np.append(one, squares), np.append(other, squares)
 
     def products(self, rows: slice = slice(None)) -> Float[np.ndarray, "m n_sums"]:
         """What sums add up, of some rows."""
@@ -287,7 +287,8 @@ class _Search:
     def __init__(
         self, models: SideModels, rows: slice, order: np.ndarray, tried: np.ndarray
     ):
-        self.models, self.products = models, models.products(rows)
+        self.models = models
+        self.products = models.products(rows).astype(np.float32)
         self.order = (order - rows.start).ravel()
         self.cut, n_rows = np.flatnonzero(tried), tried.shape[1]
         self.gain = np.full(tried.size, -np.inf)
@@ -345,8 +346,9 @@ class _Search:
         row[first] = spans.row
         place = slice_positions(spans.row, stop[first + number - 1])
         ends = np.concatenate([[0], np.cumsum(stop - row)])
-        table = np.ones(len(place)), self.order[place], ends
-        sums = csr_array(table, shape=(len(span), len(self.products))) @ self.products
+        table = np.ones(len(place), np.float32), self.order[place], ends
+        member = csr_array(table, shape=(len(span), len(self.products)))
+        sums = (member @ self.products).astype(np.float64)
         # One cumulative sum for all spans: each begins with what is before it.
         behind = np.add.reduceat(sums, first, axis=0) + spans.before
         sums[first] += spans.before
@@ -362,8 +364,8 @@ class _Search:
         more = np.flatnonzero((last > start) & self._may_hold(bound, node))
         is_first = (row[more] == spans.row[span[more]])[:, None]
         before = np.where(is_first, spans.before[span[more]], sums[more - 1])
-        found = (each[more] for each in (start, last - start, row, node))
-        return _Spans(*found, before, left[more], bound[more])
+        length, left, bound = (last - start)[more], left[more], bound[more]
+        return _Spans(start[more], length, row[more], node[more], before, left, bound)
 
 
 def explained(
