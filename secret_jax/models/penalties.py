@@ -15,8 +15,6 @@ from scipy.linalg import get_lapack_funcs
 
 # Nodes that are worked on together: their numbers stay in a cache.
 _TOGETHER = 256
-# LAPACK takes fewer matrices one by one in less time, and larger ones.
-_MANY, _NARROW = 96, 13
 
 
 class PenaltyPaths(NamedTuple):
@@ -60,8 +58,6 @@ def _bands(
     matrix: Float[np.ndarray, "n_nodes n n"],
 ) -> tuple[np.ndarray, np.ndarray]:
     """Diagonals of reduced matrices (overwritten), and squares beside them."""
-    if len(matrix) >= _MANY and matrix.shape[1] <= _NARROW:
-        return _bands_of_many(matrix)
     (reduced,) = get_lapack_funcs(["sytrd"], dtype=np.float64)
     diagonal = np.empty(matrix.shape[:2])
     beside = np.empty((len(matrix), matrix.shape[1] - 1))
@@ -70,30 +66,6 @@ def _bands(
         # row is not turned, and its length becomes the first number beside.
         _, diagonal[node], beside[node], *_ = reduced(own.T, lower=1, overwrite_a=1)
     return diagonal.T, beside.T**2
-
-
-def _bands_of_many(
-    matrix: Float[np.ndarray, "n_nodes n n"],
-) -> tuple[np.ndarray, np.ndarray]:
-    """The same, of many small matrices at once: Householder's reflections."""
-    rest = np.ascontiguousarray(matrix.transpose(1, 2, 0))
-    n, n_nodes = rest.shape[1:]
-    diagonal, beside = np.empty((n, n_nodes)), np.empty((n - 1, n_nodes))
-    for j in range(n - 1):
-        diagonal[j] = rest[0, 0]
-        normal, rest = rest[0, 1:], rest[1:, 1:]
-        beside[j] = np.einsum("in,in->n", normal, normal)
-        length = np.sqrt(beside[j])
-        half = beside[j] + np.abs(normal[0]) * length
-        normal[0] += np.copysign(length, normal[0])
-        scale = np.divide(1.0, half, out=np.zeros(n_nodes), where=half > 0)
-        image = np.einsum("ijn,jn->in", rest, normal) * scale
-        image -= 0.5 * scale * np.einsum("in,in->n", image, normal) * normal
-        change = normal[:, None] * image
-        rest -= change
-        rest -= change.swapaxes(0, 1)
-    diagonal[-1] = rest[0, 0]
-    return diagonal, beside
 
 
 def _paths(
