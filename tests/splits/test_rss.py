@@ -10,6 +10,7 @@ import pytest
 from level_batches import NodeRows, mixed_level, on_tiles
 from level_batches import find as found_in
 from level_batches import level_of as level_of_nodes
+from rows_of_nodes import Loops
 
 from secret_jax import RssSplits, SecretRegressor
 from secret_jax.data.ragged import RaggedRows
@@ -32,7 +33,7 @@ def level_of(finder, x, y, *, oblique=False, **changes) -> Level:
 def with_models(level: Level) -> Level:
     """The same nodes with models by least squares."""
     width, models = 1 + level.n_regressors, []
-    for rows in level.rows._slices:
+    for rows in Loops(level.rows.length).slices:
         x = level.x[: level.n_regressors, rows].T.astype(float)
         weight = np.sqrt(level.weight[rows].astype(float))[:, None]
         design = weight * np.c_[np.ones(len(x)), x]
@@ -61,7 +62,7 @@ def crease(x):
 
 def standardised(level, node):
     """Columns, residuals and weights of a node, float64."""
-    rows = level.rows._slices[node]
+    rows = Loops(level.rows.length).slices[node]
     x = level.x[:, rows].T.astype(float)
     weight = level.weight[rows].astype(float)
     center = weight @ x / weight.sum()
@@ -88,7 +89,7 @@ def ridge_gain(z, residual, left, weight=None, ridge=RIDGE):
 
 def left_of(split, level, node):
     """Which rows of a node go left, by the rule of the tree."""
-    rows = level.rows._slices[node]
+    rows = Loops(level.rows.length).slices[node]
     if split.kind[node] == SplitKind.DISCRETE:
         return split.goes_left[node][level.codes[split.attribute[node], rows]]
     projection = split.direction[node].astype(float) @ level.x[:, rows]
