@@ -397,24 +397,6 @@ def test_nodes_together_get_the_splits_of_each_alone(change, oblique):
             np.testing.assert_allclose(own[node], other[0], rtol=2e-3, atol=2e-4)
 
 
-@pytest.mark.parametrize("oblique", [True, False])
-def test_a_weight_of_two_is_a_row_twice(oblique):
-    level = with_models(mixed_level(FINDER, oblique=oblique))
-    place = np.concatenate([start + np.arange(60) for start in level.rows.first])
-    arrays = {
-        name: getattr(level, name)[:, place] for name in ("x", "codes", "targets")
-    }
-    heavy = np.full(len(place), 2, np.float32)
-    level = replace(level, rows=RaggedRows([60] * 3), weight=heavy, **arrays)
-    arrays = {name: np.repeat(array, 2, axis=1) for name, array in arrays.items()}
-    ones = np.ones(2 * len(place), np.float32)
-    twice = replace(level, rows=RaggedRows([120] * 3), weight=ones, **arrays)
-    for own, other in zip(
-        jax.tree.leaves(find(level)), jax.tree.leaves(find(twice)), strict=True
-    ):
-        np.testing.assert_allclose(own, other, rtol=1e-3, atol=1e-4)
-
-
 def test_units_of_powers_of_two_change_nothing_else():
     level = batch(crease)
     unit = np.float32([[4.0], [0.5], [2.0]])
