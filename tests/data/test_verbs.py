@@ -93,11 +93,22 @@ def test_every_row_gets_what_its_node_has(here, loops, rng, shape):
     np.testing.assert_array_equal(here.rows_of(found, shape), loops.spread(values))
 
 
-@pytest.mark.parametrize("shape", [(), (3,), (3, 2)])
-def test_sums(here, loops, rng, shape):
-    values = rng.normal(3.0, 1.0, size=(*shape, N)).astype(np.float32)
-    found = here.call(lambda rows, v: rows.sums(v), here.put(values))
-    close(found, loops.sums(values), loops.sums(np.abs(values)))
+@pytest.mark.parametrize(
+    ("verb", "left", "right"),
+    [
+        *(("sums", shape, None) for shape in [(), (3,), (3, 2)]),
+        *(("products", (3,), (2,)), ("products", (4, 3), (4, 3))),
+    ],
+)
+def test_sums(here, loops, rng, verb, left, right):
+    arrays = [
+        rng.normal(3.0, 1.0, size=(*shape, N)).astype(np.float32)
+        for shape in (left, right)
+        if shape is not None
+    ]
+    found = here.call(lambda rows, *a: getattr(rows, verb)(*a), *map(here.put, arrays))
+    expected = getattr(loops, verb)
+    close(found, expected(*arrays), expected(*map(np.abs, arrays)))
 
 
 def test_rows_are_counted(here):
@@ -119,18 +130,6 @@ def test_smallest_values(here, loops, x):
     found = here.call(lambda rows, v: rows.least(v), here.put(x))
     np.testing.assert_array_equal(found[: len(LENGTH)], loops.least(x))
     assert (found[len(LENGTH) :] == np.inf).all()
-
-
-def test_products(here, loops, x, rng):
-    y = rng.normal(size=(2, N)).astype(np.float32)
-    found = here.call(lambda rows, a, b: rows.products(a, b), here.put(x), here.put(y))
-    close(found, loops.products(x, y), loops.products(np.abs(x), np.abs(y)))
-
-
-def test_products_of_several_lists(here, loops, rng):
-    a, b = rng.normal(size=(2, 4, 3, N)).astype(np.float32)
-    found = here.call(lambda rows, a, b: rows.products(a, b), here.put(a), here.put(b))
-    close(found, loops.products(a, b), loops.products(np.abs(a), np.abs(b)))
 
 
 @pytest.mark.parametrize("n", [1, 4])

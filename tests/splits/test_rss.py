@@ -10,6 +10,7 @@ import pytest
 from level_batches import NodeRows, mixed_level, on_tiles
 from level_batches import find as found_in
 from level_batches import level_of as level_of_nodes
+from rows_of_nodes import Loops
 
 from secret_jax import RssSplits, SecretRegressor
 from secret_jax.data.ragged import RaggedRows
@@ -29,16 +30,10 @@ def level_of(finder, x, y, *, oblique=False, **changes) -> Level:
     return level_of_nodes(finder, nodes, oblique=oblique, **changes)
 
 
-def slices_of(level: Level) -> list[slice]:
-    """Where the rows of each node lie."""
-    first, length = level.rows.first, level.rows.length
-    return list(map(slice, first, first + length))
-
-
 def with_models(level: Level) -> Level:
     """The same nodes with models by least squares."""
     width, models = 1 + level.n_regressors, []
-    for rows in slices_of(level):
+    for rows in Loops(level.rows.length).slices:
         x = level.x[: level.n_regressors, rows].T.astype(float)
         weight = np.sqrt(level.weight[rows].astype(float))[:, None]
         design = weight * np.c_[np.ones(len(x)), x]
@@ -67,7 +62,7 @@ def crease(x):
 
 def standardised(level, node):
     """Columns, residuals and weights of a node, float64."""
-    rows = slices_of(level)[node]
+    rows = Loops(level.rows.length).slices[node]
     x = level.x[:, rows].T.astype(float)
     weight = level.weight[rows].astype(float)
     center = weight @ x / weight.sum()
@@ -94,7 +89,7 @@ def ridge_gain(z, residual, left, weight=None, ridge=RIDGE):
 
 def left_of(split, level, node):
     """Which rows of a node go left, by the rule of the tree."""
-    rows = slices_of(level)[node]
+    rows = Loops(level.rows.length).slices[node]
     if split.kind[node] == SplitKind.DISCRETE:
         return split.goes_left[node][level.codes[split.attribute[node], rows]]
     projection = split.direction[node].astype(float) @ level.x[:, rows]
@@ -400,24 +395,6 @@ def test_nodes_together_get_the_splits_of_each_alone(change, oblique):
             jax.tree.leaves(found), jax.tree.leaves(alone), strict=True
         ):
             np.testing.assert_allclose(own[node], other[0], rtol=2e-3, atol=2e-4)
-
-
-@pytest.mark.parametrize("oblique", [True, False])
-def test_a_weight_of_two_is_a_row_twice(oblique):
-    level = with_models(mixed_level(FINDER, oblique=oblique))
-    place = np.concatenate([start + np.arange(60) for start in level.rows.first])
-    arrays = {
-        name: getattr(level, name)[:, place] for name in ("x", "codes", "targets")
-    }
-    heavy = np.full(len(place), 2, np.float32)
-    level = replace(level, rows=RaggedRows([60] * 3), weight=heavy, **arrays)
-    arrays = {name: np.repeat(array, 2, axis=1) for name, array in arrays.items()}
-    ones = np.ones(2 * len(place), np.float32)
-    twice = replace(level, rows=RaggedRows([120] * 3), weight=ones, **arrays)
-    for own, other in zip(
-        jax.tree.leaves(find(level)), jax.tree.leaves(find(twice)), strict=True
-    ):
-        np.testing.assert_allclose(own, other, rtol=1e-3, atol=1e-4)
 
 
 def test_units_of_powers_of_two_change_nothing_else():

@@ -47,11 +47,6 @@ class Growth(NamedTuple):
     stage: Stage
     enough: Enough | None
 
-    @property
-    def n_rows(self) -> int:
-        """Rows of all its roots."""
-        return sum(len(root.rows) for root in self.roots)
-
 
 def grow(growth: Growth) -> list[Grown]:
     """Grow trees, with those of the other fits where there are any."""
@@ -196,10 +191,11 @@ def _groups(waiting: Sequence[_Asked]) -> Iterator[list[_Asked]]:
     for key in dict.fromkeys(keys):
         group, n_rows = list[_Asked](), 0
         for each in itertools.compress(waiting, (own == key for own in keys)):
-            n_rows += each[0].n_rows
+            size = sum(len(root.rows) for root in each[0].roots)
+            n_rows += size
             if group and n_rows > _MOST_ROWS:
                 yield group
-                group, n_rows = [], each[0].n_rows
+                group, n_rows = [], size
             group.append(each)
         yield group
 
