@@ -69,7 +69,7 @@ def weakest_links(
     from the whole tree to the root as alpha rises; the next split to go is the one
     that saves the least error per unit of size.
 
-    ``error``, ``size`` (n_nodes,): of every node as a leaf; sizes of one if None. Leaves
+    ``error``, ``size`` (n_nodes,): of every node as a leaf; None: sizes of one. Leaves
     whose models leave terms out may spend less than the node above them: that one then
     counts for one less than they do, as if only the split was saved. Subtrees that are
     never alone the best are left out.
