@@ -8,7 +8,7 @@ independence, so that they can be compared.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -100,7 +100,9 @@ class GuideSplits(ResidualSplits, AxisSplits):
     interactions: bool = True
     n_bootstraps: Annotated[int, at_least(0)] = 0
 
-    n_numbers: ClassVar[int] = 2  # a seed, and the start
+    def n_random(self, n_columns: int) -> int:
+        """A seed, and the start of sampled values."""
+        return 2
 
     def gains(self, level: Level) -> AxisGains:
         left = self.residuals(level)

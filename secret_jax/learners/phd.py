@@ -88,8 +88,10 @@ class PhdSplits(ResidualSplits):
             projection=np.concatenate([along, axis.projection]),
             kind=np.concatenate([kind, axis.kind]),
             attribute=np.concatenate([np.full_like(kind, -1), axis.attribute]),
-            direction=np.pad(axis.direction, [(n, 0), (0, 0)]),
+            direction=np.pad(axis.direction.astype(np.float64), [(n, 0), (0, 0)]),
+            value=None,  # nobody looks at it
             allowed=np.concatenate([bends, axis.allowed & single], axis=1),
+            chance=np.pad(axis.chance, [(0, 0), (n, 0)]),
         )
         gain, threshold = best_thresholds(level, left, axis, self.thresholds)
         node, best = np.arange(level.n_nodes), np.argmax(gain, axis=1)

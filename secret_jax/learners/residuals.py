@@ -56,8 +56,6 @@ class ResidualSplits(SplitFinder):
     ridge: Annotated[float, POSITIVE] = 1e-4
 
     model: ClassVar[str] = "linear"
-    n_numbers: ClassVar[int] = 1
-    """Random numbers of a node; the last one is the start of sampled values."""
 
     @property
     def node_model(self) -> LeafModel:
@@ -65,7 +63,8 @@ class ResidualSplits(SplitFinder):
         return LeastSquares() if self.model == "linear" else Constant()
 
     def n_random(self, n_columns: int) -> int:
-        return self.n_numbers
+        """The last one is the start of sampled values."""
+        return 1
 
     def residuals(self, level: Level) -> Residuals:
         """What the models leave, and models of parts like them."""
@@ -201,11 +200,11 @@ class SideModels:
         """Sums over one side of some splits of every node, (n_nodes * k, n_sums)."""
 
         def of_left(rows: RaggedRows, _, arrays) -> tuple[np.ndarray, ...]:
-            weighted, design, left = arrays
-            flat = (left[:, None] * weighted).reshape(-1, left.shape[1])
-            return (rows.products(flat, design),)
+            weight, design, left = arrays
+            flat = (weight * left)[:, None] * design
+            return (rows.products(flat.reshape(-1, len(weight)), design),)
 
-        arrays = self.level.weight * self.design, self.design, left
+        arrays = self.level.weight, self.design, left
         (found,) = self.level.rows.total(of_left, (), arrays)
         return found.reshape(-1, *2 * self.design.shape[:1])[:, *self._pairs]
 

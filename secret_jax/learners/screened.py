@@ -9,9 +9,9 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from secret_jax.learners.residuals import Residuals
-from secret_jax.learners.thresholds import moments, quantiles, ranked
+from secret_jax.learners.thresholds import ROUNDING, moments, quantiles, ranked
 from secret_jax.runtime.linalg import safe_divide
-from secret_jax.splits.axis import CATEGORY_PRIOR, Projections, attributes
+from secret_jax.splits.axis import Projections, attributes, order_of_means
 from secret_jax.splits.interface import Level
 from secret_jax.splits.rss_nodes import best_cuts, gains_of_cuts
 from secret_jax.tree.structure import SplitKind
@@ -105,8 +105,7 @@ class Screen(NamedTuple):
         level, n = self.level, self.whole.shape[1]
         table = level.rows.sums_by_code(level.codes, level.n_categories, values)
         mass, moment = table[:, :, 0], table[:, :, -1]
-        mean = np.where(mass > 0, moment / (mass + CATEGORY_PRIOR), np.inf)
-        order = np.argsort(mean, axis=2, kind="stable")
+        order = order_of_means(mass, moment)
         table = np.take_along_axis(table, order[:, :, None], axis=3)
         table = np.pad(table, [(0, 0), (0, 0), (0, 0), (0, 1)])
         # Ranks as a number of mean zero and unit variance; zero outside.
@@ -139,7 +138,8 @@ class Screen(NamedTuple):
         nodes = SimpleNamespace(
             n_model=slope.shape[2],
             whole=self.whole,
-            min_weight=self.level.min_weight,
+            # Sums of float32 may fall short of what models of both sides then have.
+            min_weight=self.level.min_weight * np.float32(1 - ROUNDING),
         )
         both = np.concatenate([slope, slope], axis=1)
         gain = gains_of_cuts(nodes, sides[:, :, :-2], sides[:, :, -2:], both)

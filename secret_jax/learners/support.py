@@ -1,7 +1,7 @@
 """SUPPORT's split finder: t tests of rows above against those below the model."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -55,7 +55,8 @@ class SupportSplits(ResidualSplits, AxisSplits):
 
     model: Literal["linear", "constant"] = "linear"
 
-    n_numbers: ClassVar[int] = 0
+    def n_random(self, n_columns: int) -> int:
+        return 0
 
     def gains(self, level: Level) -> AxisGains:
         rows = level.rows

@@ -214,7 +214,7 @@ class Split(NamedTuple):
         return jax.tree.map(lambda array: array[chosen], self)
 
 
-def write(every: Any, where: np.ndarray, some: Any) -> None:
+def write_nodes(every: Any, where: np.ndarray, some: Any) -> None:
     """Write arrays of some nodes among those of all, in place."""
     pairs = zip(jax.tree.leaves(every), jax.tree.leaves(some), strict=True)
     for array, own in pairs:

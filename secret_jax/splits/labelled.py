@@ -271,23 +271,21 @@ def _class_moments(
     level: Level, values: AnyArray, classes: AnyArray
 ) -> tuple[AnyArray, _ClassMoments]:
     """Weights of the classes; means and variances, in two passes, of some columns."""
-    shift = level.rows.head(values, 1)[..., 0]
-    mass, moment = level.rows.total(
-        lambda rows, of_nodes, arrays: (
-            rows.sums(arrays[1]),
-            rows.products(arrays[1], arrays[0] - rows.spread(*of_nodes)),
-        ),
-        *((shift,), (values, classes)),
-    )
+
+    def first(rows: Any, of_nodes: Any, arrays: Any) -> tuple[AnyArray, AnyArray]:
+        values, classes = arrays
+        apart = values - rows.spread(*of_nodes)
+        return rows.sums(classes), rows.products(classes, apart)
+
+    def second(rows: Any, of_nodes: Any, arrays: Any) -> tuple[AnyArray]:
+        values, classes = arrays
+        squares = _centred(rows, of_nodes, values) ** 2
+        return (rows.products(classes[..., :, None, :], squares)[..., 0, :],)
+
+    arrays, shift = (values, classes), level.rows.head(values, 1)[..., 0]
+    mass, moment = level.rows.total(first, (shift,), arrays)
     mean = safe_divide(moment, mass[..., None])
-    (squares,) = level.rows.total(
-        lambda rows, of_nodes, arrays: (
-            rows.products(
-                arrays[1][..., :, None, :], _centred(rows, of_nodes, arrays[0]) ** 2
-            )[..., 0, :],
-        ),
-        *((shift, mean), (values, classes)),
-    )
+    (squares,) = level.rows.total(second, (shift, mean), arrays)
     return mass, _ClassMoments(shift, mean, safe_divide(squares, mass[..., None]))
 
 
@@ -365,16 +363,14 @@ def _thresholds(
     safe_fraction = xp.where(both, fraction, 0.5)
     standardised, _ = qda_threshold(safe_fraction, mean, variance)
     threshold = moments.shift + (center + scale * standardised)
+
+    def up_to(rows: Any, of_nodes: Any, arrays: Any) -> tuple[AnyArray]:
+        values, classes = arrays
+        below = values <= rows.spread(*of_nodes)
+        return (rows.products(classes, below.astype(values.dtype)),)
+
     # Weight of each class up to the threshold, in the units in which rows are routed.
-    (left_class,) = level.rows.total(
-        lambda rows, of_nodes, arrays: (
-            rows.products(
-                arrays[1],
-                (arrays[0] <= rows.spread(*of_nodes)).astype(arrays[0].dtype),
-            ),
-        ),
-        *((threshold,), (values, classes)),
-    )
+    (left_class,) = level.rows.total(up_to, (threshold,), (values, classes))
     left, total = left_class.sum(axis=1), mass.sum(axis=1, keepdims=True)
     if gain == "counted":
         left_and_class = safe_divide(left_class[:, 0], total)

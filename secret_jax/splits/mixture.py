@@ -33,7 +33,7 @@ from secret_jax.runtime.linalg import (
     where_each,
 )
 from secret_jax.splits.em_kernel import MOST_COLUMNS, moments_and_likelihood
-from secret_jax.splits.interface import Level, write
+from secret_jax.splits.interface import Level, write_nodes
 from secret_jax.splits.labelled import DEPENDENT
 
 # Status of a run that goes on.
@@ -124,12 +124,12 @@ def whiten(level: Level) -> Whitened:
     shift = xp.concatenate(first, axis=-1)
     weight, moment = rows.total(_moments, (shift,), arrays)
     mean = shift + safe_divide(moment, weight[:, None])
-    (scatter,) = rows.total(
-        lambda rows, of_nodes, arrays: moments_of(
-            rows, (), (_centred(rows, of_nodes[0], arrays), arrays[2])
-        ),
-        *((mean,), arrays),
-    )
+
+    def about(rows: Any, of_nodes: Any, arrays: Any) -> tuple[AnyArray]:
+        centred = _centred(rows, of_nodes[0], arrays)
+        return moments_of(rows, (), (centred, arrays[2]))
+
+    (scatter,) = rows.total(about, (mean,), arrays)
     covariance = safe_divide(scatter, weight[:, None, None])
     deviation = xp.sqrt(xp.diagonal(covariance, axis1=-2, axis2=-1))
     deviation = xp.where(deviation > 0, deviation, 1.0)
@@ -308,15 +308,14 @@ def fit_mixtures(
     if xp is np:
         fit = _on_host(known, fit, step, proceeds)
     else:
-        fit = jax.lax.while_loop(
-            lambda fit: proceeds(fit).any(),
-            lambda fit: jax.lax.fori_loop(
-                *(0, STEPS_TOGETHER),
-                lambda _, fit: step(known, fit, proceeds(fit)),
-                fit,
-            ),
-            fit,
-        )
+
+        def one(_: Any, fit: MixtureFit) -> MixtureFit:
+            return step(known, fit, proceeds(fit))
+
+        def several(fit: MixtureFit) -> MixtureFit:
+            return jax.lax.fori_loop(0, STEPS_TOGETHER, one, fit)
+
+        fit = jax.lax.while_loop(lambda fit: proceeds(fit).any(), several, fit)
     unfinished = fit.status == _RUNNING
     status = xp.where(unfinished, int(MixtureStatus.ITERATION_LIMIT), fit.status)
     return fit._replace(status=status)
@@ -329,9 +328,9 @@ def _on_host(known: MixtureRows, fit: MixtureFit, step: Any, proceeds: Any) -> A
     while (going := proceeds(fit)).any():
         some = going.any(axis=-1)
         if 2 * some.sum() <= len(some):
-            write(every, nodes, fit)
+            write_nodes(every, nodes, fit)
             nodes, known, going = nodes[some], known.take(some), going[some]
             fit = jax.tree.map(lambda array, some=some: array[some], fit)
         fit = step(known, fit, going)
-    write(every, nodes, fit)
+    write_nodes(every, nodes, fit)
     return every

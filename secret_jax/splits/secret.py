@@ -22,7 +22,7 @@ from secret_jax.runtime.linalg import (
     where_each,
 )
 from secret_jax.runtime.values import POSITIVE, at_least, real
-from secret_jax.splits.interface import Level, Split, SplitFinder, write
+from secret_jax.splits.interface import Level, Split, SplitFinder, write_nodes
 from secret_jax.splits.labelled import best_labelled_split, left_rows
 from secret_jax.splits.mixture import (
     LogForms,
@@ -96,7 +96,7 @@ class SecretSplits(SplitFinder):
             if not len(failed):
                 break
             found, again = _attempt(self, level.take(failed), attempt)
-            write(split, failed, found)
+            write_nodes(split, failed, found)
             failed = failed[again]
         return split
 
@@ -107,6 +107,10 @@ class SecretSplits(SplitFinder):
         def run(attempt: Any) -> tuple[Split, AnyArray]:
             return _attempt(self, level, attempt)
 
+        def goes_on(state: tuple) -> AnyArray:
+            attempt, _, again = state
+            return (attempt < self.n_attempts) & again.any()
+
         def following(state: tuple) -> tuple:
             attempt, split, again = state
             found, failed = run(attempt)
@@ -116,10 +120,7 @@ class SecretSplits(SplitFinder):
         shapes = jax.eval_shape(run, jnp.int32(0))[0]
         blank = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
         start = jnp.int32(0), blank, jnp.ones(level.n_nodes, bool)
-        return jax.lax.while_loop(
-            lambda state: (state[0] < self.n_attempts) & state[2].any(),
-            *(following, start),
-        )[1]
+        return jax.lax.while_loop(goes_on, following, start)[1]
 
 
 def _attempt(finder: SecretSplits, level: Level, attempt: Any) -> tuple[Split, Any]:

@@ -6,7 +6,7 @@ from secret_jax.data.schema import TableSchema
 from secret_jax.fit.grow.frontier import Frontier
 from secret_jax.fit.grow.search import Execution, Found
 from secret_jax.runtime.hashing import mix, random_numbers
-from secret_jax.splits.interface import write
+from secret_jax.splits.interface import write_nodes
 from secret_jax.tree.structure import SplitKind
 
 # Other random numbers than those of the finder, from the same key.
@@ -45,7 +45,7 @@ class AttributeDraw:
         without &= others.any(axis=1)
         if without.any():
             again = self._rows.find(level._replace(allowed=others).take(without))
-            write(found.splits, without, again.splits)
+            write_nodes(found.splits, without, again.splits)
         return found
 
 

@@ -25,7 +25,7 @@ from secret_jax.models.statistics import NodeStatistics, slice_statistics
 from secret_jax.runtime.hashing import random_numbers
 from secret_jax.runtime.parallel import in_blocks, side_by_side
 from secret_jax.runtime.shapes import slice_positions
-from secret_jax.splits.interface import Level, Roles, Split, write
+from secret_jax.splits.interface import Level, Roles, Split, write_nodes
 from secret_jax.tree.comparisons import left_of
 
 # More rows than the first number are searched in an even number of parts, for as many
@@ -68,7 +68,7 @@ class OnHost(Execution):
             # What a division by zero leads to is sorted out afterwards.
             with np.errstate(all="ignore"):
                 found = checked_splits(self._finder, self._level(seen.take(index)))
-            write(splits, index, found)
+            write_nodes(splits, index, found)
 
         side_by_side(search, _parts(n_rows, frontier.oblique))
         return Found(splits, share)
