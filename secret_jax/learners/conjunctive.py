@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from secret_jax.data.learning import ColumnOptions
+from secret_jax.data.ragged import RaggedRows
 from secret_jax.learners.residuals import Residuals, residuals
 from secret_jax.learners.screened import Screen
 from secret_jax.learners.thresholds import quantiles, ranked
@@ -262,8 +263,14 @@ def _sharpened(
     found it are too coarse for it.
     """
     rows, conditions, gain = level.rows, list(found.conditions), found.gain
-    products = left.models.products().T.astype(np.float32)
+    design = left.models.design.astype(np.float32)
     node = np.repeat(np.arange(level.n_nodes), n_thresholds)
+
+    def of_codes(rows: RaggedRows, _: Any, arrays: Any) -> tuple[np.ndarray]:
+        code, design, weight = arrays
+        values = left.models.products(design.T, weight).T
+        return (rows.sums_by_code(code, n_thresholds + 1, values),)
+
     share = (np.arange(n_thresholds) + 0.5) / n_thresholds
     for place, (pick, above) in enumerate(conditions):
         others = [
@@ -279,11 +286,11 @@ def _sharpened(
         code = np.zeros((1, len(inside)), np.int32)
         for cut in cuts.T:
             code[0] += pick.projection > rows.spread(cut)
-        sums = rows.sums_by_code(code, n_thresholds + 1, products * inside)[:, 0]
-        below = np.cumsum(sums, axis=2)
+        (sums,) = rows.total(of_codes, (), (code, design, level.weight * inside))
+        below = np.cumsum(sums[:, 0], axis=2)
         upper = below[..., -1:] - below[..., :-1]
         sums = np.where(above[:, None, None], upper, below[..., :-1])
-        sums = np.moveaxis(sums, 1, 2).reshape(-1, len(products))
+        sums = np.moveaxis(sums, 1, 2).reshape(len(node), -1)
         gains = left.models.gains(sums, node, level.min_weight)
         gains = gains.reshape(-1, n_thresholds)
         best = gains.argmax(axis=1)

@@ -39,10 +39,13 @@ _ROWS_PER_COEFFICIENT = 2.0
 # Cuts between two that are tried, first among all, then among what may hold the best.
 # Of fewer than so many times as many all are tried at once.
 _STEPS, _FEW = (64, 16, 4, 1), 4
-# Sums that are worked on at once: they stay in a cache.
+# Sums, and rows of spans, that are worked on at once: they stay in a cache.
 _AT_ONCE = 1 << 18
-# Products of rows that are held at once, in float32: reading them takes most time.
-_HELD = 1 << 22
+# Products of rows that are held at once: reading them takes most time. Of a single node
+# they may be more; of an even larger one they are made when they are added up.
+_HELD, _MOST_HELD = 1 << 22, 1 << 25
+# Rows whose products are made, and added up in float32, at once.
+_SLICE = 1 << 12
 # Bounds that are closer than this share of the squares are equal but for rounding.
 _SLACK = 1e-5
 # Weight of no rows, by which zero may be divided.
@@ -215,11 +218,14 @@ class SideModels:
         (one, other), squares = np.triu_indices(n, m=n_design), np.arange(n, n_design)
         return np.append(one, squares), np.append(other, squares)
 
-    def products(self, rows: slice = slice(None)) -> Float[np.ndarray, "m n_sums"]:
+    def products(
+        self, design: Float[np.ndarray, "m n_design"], weight: Float[np.ndarray, " m"]
+    ) -> Float[np.ndarray, "m n_sums"]:
         """What sums add up, of some rows."""
-        design, (one, other) = self.design.T[rows], self._pairs
-        weighted = design * self.level.weight[rows, None]
-        return weighted.take(one, axis=1) * design.take(other, axis=1)
+        one, other = self._pairs
+        found = (design * weight[:, None]).take(one, axis=1, mode="clip")
+        found *= design.take(other, axis=1, mode="clip")
+        return found
 
     def saved(
         self, left: Bool[np.ndarray, "k rows"], least: Float[np.ndarray, " n_nodes"]
@@ -286,8 +292,15 @@ class _Search:
     def __init__(
         self, models: SideModels, rows: slice, order: np.ndarray, tried: np.ndarray
     ):
-        self.models = models
-        self.products = models.products(rows).astype(np.float32)
+        self.models, n_sums = models, models.total.shape[1]
+        self.design = models.design[:, rows].T.astype(np.float32, order="C")
+        self.weight = models.level.weight[rows]
+        self.held = None
+        if len(self.design) * n_sums <= _MOST_HELD:
+            self.held = np.empty((len(self.design), n_sums), np.float32)
+            for start in range(0, len(self.design), _SLICE):
+                part = slice(start, start + _SLICE)
+                self.held[part] = models.products(self.design[part], self.weight[part])
         self.order = (order - rows.start).ravel()
         self.cut, n_rows = np.flatnonzero(tried), tried.shape[1]
         self.gain = np.full(tried.size, -np.inf)
@@ -303,7 +316,7 @@ class _Search:
             length=np.diff(start, append=len(row)),
             row=projection[start] * n_rows + of.first[node] - rows.start,
             node=node,
-            before=np.zeros((n, self.products.shape[1])),
+            before=np.zeros((n, n_sums)),
             left=np.zeros(n),
             bound=np.full(n, np.inf),
         )
@@ -311,14 +324,16 @@ class _Search:
     def run(self) -> Float[np.ndarray, " rows"]:
         """What cuts save that may be the best of their nodes, else minus infinity."""
         most = self.spans.length.max(initial=0)
-        at_once = _AT_ONCE // self.products.shape[1]
+        n_sums = self.models.total.shape[1]
         waiting = [(self.spans, [n for n in _STEPS if n * _FEW < most or n == 1])]
         while waiting:
             spans, (step, *finer) = waiting.pop()
             spans = spans.take(self._may_hold(spans.bound, spans.node))
             if not len(spans.node):
                 continue
-            n = 1 + np.searchsorted(np.cumsum(-(-spans.length // step)), at_once)
+            rows = self.cut[spans.start + spans.length - 1] + 1 - spans.row
+            size = np.maximum(-(-spans.length // step) * n_sums, rows)
+            n = 1 + np.searchsorted(np.cumsum(size), _AT_ONCE)
             if n < len(spans.node):
                 waiting.append((spans.take(slice(n, None)), [step, *finer]))
             parts = self._looked_at(spans.take(slice(n)), step)
@@ -329,6 +344,28 @@ class _Search:
                 order = order[np.argsort(nth, kind="stable")]
                 waiting.append((parts.take(order), finer))
         return self.gain
+
+    def added(
+        self, rows: Int[np.ndarray, " k"], ends: Int[np.ndarray, " m"]
+    ) -> Float[np.ndarray, "m n_sums"]:
+        """Sums over the rows up to each end, from the one before it on.
+
+        In float64 over slices of rows: a long sum in float32 loses digits.
+        """
+        sums = np.zeros((len(ends), self.models.total.shape[1]))
+        for start in range(0, len(rows), _SLICE):
+            own, table = rows[start : start + _SLICE], self.held
+            stop = start + len(own)
+            if table is None:
+                table = self.models.products(self.design[own], self.weight[own])
+                own = np.arange(len(own))
+            first, last = np.searchsorted(ends, [start + 1, stop])
+            some = slice(first, last + 1)
+            edges = np.append(0, np.minimum(ends[some], stop) - start)
+            values = np.ones(len(own), np.float32), own, edges
+            shape = len(edges) - 1, len(table)
+            sums[some] += csr_array(values, shape=shape) @ table
+        return sums
 
     def _may_hold(self, bound: np.ndarray, node: np.ndarray) -> np.ndarray:
         return bound >= self.most[node] - _SLACK * self.models.square[node]
@@ -343,11 +380,8 @@ class _Search:
         node, stop = spans.node[span], self.cut[last] + 1
         row = np.roll(stop, 1)
         row[first] = spans.row
-        place = slice_positions(spans.row, stop[first + number - 1])
-        ends = np.concatenate([[0], np.cumsum(stop - row)])
-        table = np.ones(len(place), np.float32), self.order[place], ends
-        member = csr_array(table, shape=(len(span), len(self.products)))
-        sums = (member @ self.products).astype(np.float64)
+        rows = self.order[slice_positions(spans.row, stop[first + number - 1])]
+        sums = self.added(rows, np.cumsum(stop - row))
         # One cumulative sum for all spans: each begins with what is before it.
         behind = np.add.reduceat(sums, first, axis=0) + spans.before
         sums[first] += spans.before
