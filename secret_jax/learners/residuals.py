@@ -7,6 +7,7 @@ one together: where that is more than the least one found, none needs a model.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, ClassVar, NamedTuple
@@ -28,7 +29,7 @@ from secret_jax.learners.thresholds import (
 )
 from secret_jax.models.interface import LeafModel
 from secret_jax.models.linear import Constant, LeastSquares
-from secret_jax.runtime.shapes import slice_positions
+from secret_jax.runtime.shapes import Scratch, slice_positions
 from secret_jax.runtime.values import POSITIVE
 from secret_jax.splits.axis import Projections, leading_component
 from secret_jax.splits.interface import Level, SplitFinder
@@ -50,6 +51,8 @@ _SLICE = 1 << 12
 _SLACK = 1e-5
 # Weight of no rows, by which zero may be divided.
 _NOTHING = 1e-30
+# Memory of what is held: new pages cost as much as products.
+_kept = Scratch()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -295,9 +298,10 @@ class _Search:
         self.models, n_sums = models, models.total.shape[1]
         self.design = models.design[:, rows].T.astype(np.float32, order="C")
         self.weight = models.level.weight[rows]
-        self.held = None
-        if len(self.design) * n_sums <= _MOST_HELD:
-            self.held = np.empty((len(self.design), n_sums), np.float32)
+        self.held, shape = None, (len(self.design), n_sums)
+        if math.prod(shape) <= _MOST_HELD:
+            memory = _kept if math.prod(shape) <= _HELD else Scratch()
+            self.held = memory.array("held", shape, np.float32)
             for start in range(0, len(self.design), _SLICE):
                 part = slice(start, start + _SLICE)
                 self.held[part] = models.products(self.design[part], self.weight[part])
@@ -350,11 +354,13 @@ class _Search:
     ) -> Float[np.ndarray, "m n_sums"]:
         """Sums over the rows up to each end, from the one before it on.
 
-        In float64 over slices of rows: a long sum in float32 loses digits.
+        In float64 over slices of rows where they are many: float32 loses digits.
         """
         sums = np.zeros((len(ends), self.models.total.shape[1]))
-        for start in range(0, len(rows), _SLICE):
-            own, table = rows[start : start + _SLICE], self.held
+        few = self.held is not None and np.diff(ends, prepend=0).max() <= _SLICE
+        n_at_once = len(rows) if few else _SLICE
+        for start in range(0, len(rows), n_at_once):
+            own, table = rows[start : start + n_at_once], self.held
             stop = start + len(own)
             if table is None:
                 table = self.models.products(self.design[own], self.weight[own])

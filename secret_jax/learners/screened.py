@@ -138,7 +138,7 @@ class Screen(NamedTuple):
         nodes = SimpleNamespace(
             n_model=slope.shape[2],
             whole=self.whole,
-            # Sums of float32 may fall short of what models of both sides then have.
+            # Sums in float32 may fall short of it; exact ones decide.
             min_weight=self.level.min_weight * np.float32(1 - ROUNDING),
         )
         both = np.concatenate([slope, slope], axis=1)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from level_batches import NodeRows, level_of
 
 from secret_jax.learners import RetisSplits
-from secret_jax.learners.residuals import residuals
-from secret_jax.learners.thresholds import moments, ranked
+from secret_jax.learners.residuals import _Search, residuals
+from secret_jax.learners.thresholds import moments, ranked, tried_cuts
 from secret_jax.splits.axis import attributes
 
 
@@ -61,6 +63,42 @@ def test_the_best_threshold_is_that_of_all_models(n_outputs, weights, digits):
         which, place = np.unravel_index(own.argmax(), own.shape)
         assert best == which
         assert threshold[node, best] == order.value[which, first + place]
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_sums_over_many_rows_keep_their_digits(held, monkeypatch):
+    """As those in float64, whether products are held or made when they are added up."""
+    monkeypatch.setattr("secret_jax.learners.residuals._MOST_HELD", held << 25)
+    rng, n = np.random.default_rng(0), 200_000
+    nodes = [NodeRows(rng.normal(size=(n, 3)), rng.normal(size=(n, 1)) + 0.1)]
+    level = level_of(RetisSplits(), nodes)
+    left = residuals(level, linear=True, ridge=1e-3)
+    x, ends = level.x[:1], np.array([120_000, 120_003, 199_000])
+    order = ranked(level, x, left.least)
+    search = _Search(left.models, slice(0, n), order.order, order.cut)
+    found = search.added(search.order, ends)
+    design = left.models.design[:, order.order[0]]
+    one, other = np.triu_indices(4, m=5)
+    products = np.concatenate([design[one] * design[other], design[4:] ** 2])
+    for sums, part in zip(found, np.split(products, ends, axis=1), strict=False):
+        bound = 2e-6 * np.abs(part).sum(axis=1)
+        assert np.all(np.abs(sums - part.sum(axis=1)) <= bound)
+
+
+def test_memory_of_a_large_node_is_bounded(rng):
+    """All products of its rows would take 200 MB in float32, or 400 in float64."""
+    x = rng.normal(size=(200_000, 20))
+    y = np.abs(x[:, :1]) + rng.normal(size=(len(x), 1))
+    level = level_of(RetisSplits(), [NodeRows(x, y)])
+    left = residuals(level, linear=True, ridge=1e-3)
+    axis = attributes(level, left.leading)
+    order = ranked(level, axis.projection[:2], left.least)
+    tried = tried_cuts(level, order, 32, left.least)
+    tracemalloc.start()
+    left.models.best(order, tried)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 150e6
 
 
 def test_moments_are_those_of_each_node(rng):
