@@ -45,7 +45,7 @@ _AT_ONCE = 1 << 18
 # Products of rows that are held at once: reading them takes most time. Of a single node
 # they may be more; of an even larger one they are made when they are added up.
 _HELD, _MOST_HELD = 1 << 22, 1 << 25
-# Rows whose products are made, and added up in float32, at once.
+# Most rows whose products are made, and added up in float32, at once.
 _SLICE = 1 << 12
 # Bounds that are closer than this share of the squares are equal but for rounding.
 _SLACK = 1e-5
@@ -298,12 +298,13 @@ class _Search:
         self.models, n_sums = models, models.total.shape[1]
         self.design = models.design[:, rows].T.astype(np.float32, order="C")
         self.weight = models.level.weight[rows]
+        self.n_at_once = max(min(_SLICE, _HELD // n_sums), 1)
         self.held, shape = None, (len(self.design), n_sums)
         if math.prod(shape) <= _MOST_HELD:
             memory = _kept if math.prod(shape) <= _HELD else Scratch()
             self.held = memory.array("held", shape, np.float32)
-            for start in range(0, len(self.design), _SLICE):
-                part = slice(start, start + _SLICE)
+            for start in range(0, len(self.design), self.n_at_once):
+                part = slice(start, start + self.n_at_once)
                 self.held[part] = models.products(self.design[part], self.weight[part])
         self.order = (order - rows.start).ravel()
         self.cut, n_rows = np.flatnonzero(tried), tried.shape[1]
@@ -358,7 +359,7 @@ class _Search:
         """
         sums = np.zeros((len(ends), self.models.total.shape[1]))
         few = self.held is not None and np.diff(ends, prepend=0).max() <= _SLICE
-        n_at_once = len(rows) if few else _SLICE
+        n_at_once = len(rows) if few else self.n_at_once
         for start in range(0, len(rows), n_at_once):
             own, table = rows[start : start + n_at_once], self.held
             stop = start + len(own)
