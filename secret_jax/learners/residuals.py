@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -51,8 +51,13 @@ _SLICE = 1 << 12
 _SLACK = 1e-5
 # Weight of no rows, by which zero may be divided.
 _NOTHING = 1e-30
-# Memory of what is held: new pages cost as much as products.
 _kept = Scratch()
+
+
+def _room(name: str, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """Memory that is used again, as new pages cost as much as products, if not much."""
+    memory = _kept if math.prod(shape) <= _HELD else Scratch()
+    return memory.array(name, shape, dtype)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -260,13 +265,14 @@ class SideModels:
         self, sums: Float[np.ndarray, "m n_sums"], node: Int[np.ndarray, " m"]
     ) -> Float[np.ndarray, "2 m"]:
         """Sums of squares that models of sides of nodes, and of the rest, leave."""
-        rest = self.total[node]
+        rest = _room("rest", sums.shape, np.float64)
+        self.total.take(node, axis=0, out=rest, mode="clip")
         nothing = sums[:, 0] >= rest[:, 0] * (1 - ROUNDING)
         rest -= sums
         rest[nothing] = 0.0  # in place of what rounding makes of no rows
         n = sums.shape[1] - len(self.design) + self.penalty.shape[1]
         squares = np.stack([side[:, n:].sum(axis=1) for side in (sums, rest)])
-        sides = np.empty((n, *squares.shape), np.float32)
+        sides = _room("sides", (n, *squares.shape), np.float32)
         sides[:, 0], sides[:, 1] = sums.T[:n], rest.T[:n]
         return squares - explained(sides, self.penalty[node].T[:, None])
 
@@ -301,8 +307,7 @@ class _Search:
         self.n_at_once = max(min(_SLICE, _HELD // n_sums), 1)
         self.held, shape = None, (len(self.design), n_sums)
         if math.prod(shape) <= _MOST_HELD:
-            memory = _kept if math.prod(shape) <= _HELD else Scratch()
-            self.held = memory.array("held", shape, np.float32)
+            self.held = _room("held", shape, np.float32)
             for start in range(0, len(self.design), self.n_at_once):
                 part = slice(start, start + self.n_at_once)
                 self.held[part] = models.products(self.design[part], self.weight[part])
