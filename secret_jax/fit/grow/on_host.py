@@ -28,9 +28,9 @@ from secret_jax.runtime.shapes import slice_positions
 from secret_jax.splits.interface import Level, Roles, Split, write
 from secret_jax.tree.comparisons import left_of
 
-# More rows than the first number are searched in an even number of parts, for as many
-# threads, each of rows enough for a thread of its own. The same on every machine, as
-# who is together may round otherwise.
+# More rows than the first number are searched in an even number of parts, each of
+# about the second number of rows: enough for a thread of its own. The same on every
+# machine, as who is together may round otherwise.
 _SHARED, _TOGETHER = 1 << 14, 3 << 13
 
 

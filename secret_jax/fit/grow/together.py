@@ -162,24 +162,23 @@ class _Meeting:
         waiting, self._waiting = self._waiting, []
         self._leader = threading.get_ident()
         try:
-            groups = list(_groups(waiting))
+            for group in list(_groups(waiting)):
+                try:
+                    found = _grown_as_one([growth for growth, _ in group])
+                except BaseException as error:  # of fits of one form: of them all
+                    found = [error] * len(group)
+                for (_, own), trees in zip(group, found, strict=True):
+                    if isinstance(trees, BaseException):
+                        own.set_exception(trees)
+                    else:
+                        own.set_result(trees)
         except BaseException as error:  # as of a finder that is no key
-            groups = []
-            for _, own in waiting:
+            for own in (own for _, own in waiting if not own.done()):
                 own.set_exception(error)
-        for group in groups:
-            try:
-                found = _grown_as_one([growth for growth, _ in group])
-            except BaseException as error:  # of fits of one form: of them all
-                found = [error] * len(group)
-            for (_, own), trees in zip(group, found, strict=True):
-                if isinstance(trees, BaseException):
-                    own.set_exception(trees)
-                else:
-                    own.set_result(trees)
-        self._leader = None
-        self._n_busy += len(waiting)
-        self._changed.notify_all()
+        finally:
+            self._leader = None
+            self._n_busy += len(waiting)
+            self._changed.notify_all()
 
 
 _MEETING: ContextVar[_Meeting | None] = ContextVar("meeting", default=None)
