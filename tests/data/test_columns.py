@@ -133,7 +133,7 @@ def test_streams_that_begin_without_a_value():
     assert model.tree_.schema.categories == (("sold", None),)
 
 
-def test_numbers_without_a_value_stay_hinge():
+def test_numbers_without_a_value_stay_numbers():
     X, y = hinge()
     for gaps in (np.nan, pd.Series([pd.NA] * len(X), dtype="Int64")):
         model = SecretRegressor().fit(X.assign(n=gaps), y)
