@@ -56,6 +56,7 @@ def test_the_setting_of_the_paper():
         "refine": None,
         "min_samples_split": 0.01,
         "min_samples_leaf": 1,
+        **{"max_depth": None, "max_leaf_nodes": None, "random_state": 3},
     }
     found = model.get_params()
     assert {name: found[name] for name in expected} == expected
