@@ -66,6 +66,17 @@ def test_the_setting_of_the_paper():
     )
 
 
+@every_configuration
+def test_a_tree_weighs_what_its_rows_weigh(configuration):
+    X, y = shop()
+    weight = np.random.default_rng(2).integers(0, 3, len(y))
+    model = regressor(configuration, prune=None).fit(X, y, weight)
+    tree, mean = model.tree_, weight[weight > 0].mean()
+    at_leaf = np.bincount(model.apply(X), weight / mean, tree.n_nodes)
+    np.testing.assert_allclose(at_leaf[tree.is_leaf], tree.weight[tree.is_leaf])
+    assert tree.weight[0] == pytest.approx(np.count_nonzero(weight))
+
+
 def test_an_unfitted_model_says_so():
     X = np.eye(3)
     given = {"predict": [X], "apply": [X], "decision_path": [X], "score": [X, X[0]]}
