@@ -2,7 +2,7 @@
 
 Peers that need no rows to choose their size train on the training and the pruning rows
 together. Numbers are counted alike for all: one for each threshold or set of
-categories, each constant and each coefficient; ours by `secret_jax.inspect.rounding`.
+categories, each constant and each coefficient; ours by `secret_jax.inspect.equations`.
 """
 
 from __future__ import annotations

@@ -82,7 +82,8 @@ def on_the_wall(instants: np.ndarray, zone: str) -> np.ndarray:
 
 
 def _clock_of(zone: str) -> datetime.tzinfo:
-    offset = zone.removeprefix("UTC").removeprefix("GMT") or "Z"
+    offset = zone.removeprefix("UTC").removeprefix("GMT")
+    offset = "Z" if zone and not offset else offset
     with suppress(ValueError):
         return datetime.datetime.strptime(offset, "%z").tzinfo or datetime.UTC
     try:

@@ -197,11 +197,8 @@ class Learner:
 
     def schema(self, factor: float = 1.0) -> TableSchema:
         """Make the schema; weights are multiplied by ``factor``."""
-        attributes, options, names = (
-            self.attributes,
-            self.options,
-            self.attributes.names,
-        )
+        attributes, options = self.attributes, self.options
+        names = attributes.names
         discrete = attributes.of_role(Role.DISCRETE)
         continuous = attributes.of_role(Role.REGRESSOR, Role.SPLIT)
         centers, scales = moments_of(self.sums, [names[i] for i in continuous])
@@ -296,8 +293,9 @@ def _roles_of(
         elif recurs or getattr(column, "levels", ()):
             roles.append(Role.SPLIT)
         elif position in split:
-            # Names the first value that is no number.
-            numbers(column, name, options.missing != "error")
+            # Names the first value that is no number; parts of dates are none yet.
+            if column.dtype.kind != "M":
+                numbers(column, name, options.missing != "error")
             roles.append(Role.SPLIT)
         elif column.dtype == object or column.dtype == bool:
             refuse_numbers_as_text(column, name)

@@ -45,7 +45,7 @@ class Table(NamedTuple):
 
     def on_host(self) -> Table:
         """Copy the columns to host memory."""
-        return Table(np.asarray(self.x), self.codes)
+        return Table(np.asarray(self.x), np.asarray(self.codes))
 
     def take(self, index: np.ndarray | slice) -> Table:
         """Select rows."""

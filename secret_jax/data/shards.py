@@ -147,7 +147,7 @@ class RowShards:
     def rows_below(
         self, categories: Any, targets: np.ndarray, limit: np.uint32, seed: int
     ) -> np.ndarray:
-        """See `secret_jax.data.encoding.ReadColumns`."""
+        """See `secret_jax.data.rows.ReadColumns`."""
         targets = targets.astype(np.float32)
         factors = sampling_factors(self.shape[1] + targets.shape[1], seed)
         center = self.center.astype(np.float32)

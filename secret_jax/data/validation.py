@@ -57,7 +57,7 @@ def validated(
         return X
     frame = as_frame(X)
     if frame is None:
-        X = as_array(X) if isinstance(X, list | tuple) else X
+        X = X if hasattr(X, "ndim") else as_array(X)
         refuse_complex(X, "X")
         return validate_data(model, X, reset=reset, dtype=None, ensure_all_finite=False)
     if index := [name for name in frame.columns if is_index(name)]:
@@ -77,6 +77,7 @@ def validated_targets(y: Any, X: Any, caller: str = "SecretRegressor") -> np.nda
     """Check targets and convert them to float64, shape (n_rows, n_outputs)."""
     refuse_none(y, caller)
     try:
+        refuse_complex(y, "y")
         values = np.asarray(y)
         if values.ndim != 2 or values.shape[1] < 2:
             values = column_or_1d(y, warn=True)

@@ -95,8 +95,8 @@ class ClassesMixin(ClassifierMixin):
         priors = checked_priors(getattr(self, "priors", None), classes)
         weight = class_weights(labels, classes, weight, self.class_weight, priors)
         names = tuple(map(str, classes[-values.shape[1] :].tolist()))
-        name = next(iter(getattr(y, "columns", [getattr(y, "name", "")])), "")
-        name = name if isinstance(name, str) else ""
+        named = getattr(y, "columns", [getattr(y, "name", "")])
+        name = named[0] if len(named) and isinstance(named[0], str) else ""
         learned = {"classes_": classes, "target_name_": name}
         return Targets(values, names, weight, learned)
 

@@ -39,7 +39,8 @@ class EarlyStopping:
     `PATIENCE_LEVELS` levels above, and a family when another one errs far less.
 
     ``judge``: fits and prunes the trees of a family, given its index; trees come from
-    each family in turn. ``judged``: the families that have stopped.
+    each family in turn. ``judged``: the families that have stopped. ``first_look``:
+    called once, with the candidates of all families, when they are first compared.
     """
 
     def __init__(

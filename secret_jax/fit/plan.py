@@ -72,6 +72,7 @@ class Plan:
     progress: Progress = silent
 
     def with_alternative_leaf(self) -> Self:
+        """The plan of the rival whose leaves are of another kind."""
         assert self.alternative_leaf is not None
         leaf, columns, of_logarithms = self.alternative_leaf
         what = "logarithms" if of_logarithms else "constant leaves"

@@ -50,7 +50,7 @@ class CheckedRows(NamedTuple):
         return is_resident(self.X) or is_sharded(self.X)
 
     def counting(self) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray | None]:
-        """X on the host; targets, weights and groups of rows that have a weight."""
+        """X, on the host; of rows that have a weight targets, weights and groups."""
         X = np.asarray(self.X) if self.on_device else self.X
         used = self.weight > 0
         group = None if self.group is None else self.group[used]
@@ -214,7 +214,7 @@ def in_units_of(
     """Measure the targets anew, and scale them as a loss has them."""
     names = schema.target_names
     sums = column_sums(list(targets.T), names, weight, allow_missing=False)
-    center, scale, *_ = moments_of(sums, names, of_target=True)
+    center, scale = moments_of(sums, names, of_target=True)
     centers, scales = tuple(center.tolist()), tuple(scale.tolist())
     schema = replace(schema, target_centers=centers, target_scales=scales)
     return with_units_of(loss, schema, targets, weight)

@@ -210,8 +210,8 @@ def _scored(nodes: Nodes, direction: AnyArray, options: Options) -> Best:
     rows, xp = nodes.rows, nodes.rows.xp
     projection = rows.transformed(direction, nodes.z)
     cuts = cuts_of(rows, projection, nodes.weight, options.n_thresholds)
-    sums = rows.moments_below(projection, cuts, nodes.moments, nodes.weight)
-    screened = gains_of_cuts(nodes, *sums, matmul(direction, nodes.cross))
+    sums, own = rows.moments_below(projection, cuts, nodes.moments, nodes.weight)
+    screened = gains_of_cuts(nodes, sums, own, matmul(direction, nodes.cross))
     found, cut = best_cuts(screened, cuts)
     left = projection <= rows.spread(cut)
     gain, models = exact_sides(nodes, left, options.ridge)

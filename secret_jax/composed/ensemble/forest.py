@@ -180,6 +180,8 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator):
             least = np.clip(rows.weight.sum() // _ROWS_OF_LEAST, *_LEAST_LEAF)
         n_features = features_of_node(self.max_features, n_inputs(schema))
 
+        there = resident(rows.table)
+
         def grow(some: slice) -> list[Tree]:
             roots = []
             for number in range(len(bags))[some]:
@@ -206,7 +208,6 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator):
                 max_features=n_features,
             )
 
-        there = resident(rows.table)
         together = _MOST_PLACES // (N_WORKERS * rows.n_rows)
         together = max(1, min(together, -(-len(bags) // N_WORKERS)))
         trees = list[Tree]()

@@ -107,10 +107,8 @@ class KernelTree(ComposedEstimator):
         for value in [*heads, *([search] if search else [])]:
             value.check()
         x, leaf, said, constants = self._routed(tree, given.X)
-        weight, n_columns = (
-            scaled_weight(checked_weight(given.sample_weight, given.X)),
-            x.shape[1],
-        )
+        weight = scaled_weight(checked_weight(given.sample_weight, given.X))
+        n_columns = x.shape[1]
         every = _regions(x, leaf, said, target, weight)
 
         def rows_of(head: Head) -> Regions:

@@ -12,7 +12,7 @@ never of a level.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 import jax
 import numpy as np
@@ -226,21 +226,24 @@ class OnDevice(Execution):
 
         return Asked(*map(in_slots, asked))
 
-    @contextmanager
-    def _in_its_memory(self) -> Iterator[None]:
-        """Say of what there is too much for the device."""
-        try:
-            yield
-        except Exception as error:
-            if not is_out_of_memory(error):
-                raise
-            n_columns = self._schema.n_columns + len(self._schema.discrete)
-            raise MemoryError(
-                f"{self._n_rows:,} rows of {n_columns:,} columns, in {self._room:,} "
-                "nodes at a time, are too many for the memory of the device. Give "
-                "fewer rows, grow smaller trees (max_depth, max_leaf_nodes), or say "
-                "device='cpu'."
-            ) from error
+    def _in_its_memory(self) -> AbstractContextManager[None]:
+        n_columns = self._schema.n_columns + len(self._schema.discrete)
+        return _in_memory_of_device(self._n_rows, n_columns, self._room)
+
+
+@contextmanager
+def _in_memory_of_device(n_rows: int, n_columns: int, n_nodes: int) -> Iterator[None]:
+    """Say of what there is too much for the device."""
+    try:
+        yield
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        raise MemoryError(
+            f"{n_rows:,} rows of {n_columns:,} columns, in {n_nodes:,} nodes at a "
+            "time, are too many for the memory of the device. Give fewer rows, grow "
+            "smaller trees (max_depth, max_leaf_nodes), or say device='cpu'."
+        ) from error
 
 
 def resident(table: Table) -> Table:
@@ -252,7 +255,8 @@ def resident(table: Table) -> Table:
         return table
     x, codes = table.on_host()
     most = _room_for(len(x))
-    return Table(*jax.device_put((padded(x, most), padded(codes, most))))
+    with _in_memory_of_device(len(x), x.shape[1] + codes.shape[1], 1):
+        return Table(*jax.device_put((padded(x, most), padded(codes, most))))
 
 
 def _room_for(n_rows: int) -> int:

@@ -42,7 +42,10 @@ class OnHost(Execution):
     def __init__(self, places: Places, schema: TableSchema, options: GrowOptions):
         self._places, self._schema, self._finder = places, schema, options.finder
         self._most = len(places.row) if options.sample is None else options.sample
-        x, codes = places.table.on_host()
+        (x, codes), self._row = places.table.on_host(), places.row
+        if 2 * len(places.row) < len(x):  # trees of few of many rows
+            some, self._row = np.unique(places.row, return_inverse=True)
+            x, codes = x[some], codes[some]
         # Columns first: to turn the rows of a search takes longer, with many columns.
         self._x = np.ascontiguousarray(x.T)
         self._codes = np.ascontiguousarray(np.maximum(codes, 0).T)
@@ -74,7 +77,7 @@ class OnHost(Execution):
         """Nodes with their rows, as a finder sees them."""
         places = self._places
         place = places.order[slice_positions(frontier.start, frontier.stop)]
-        row = places.row.take(place)
+        row = self._row.take(place)
         n_random = self._finder.n_random(len(self._x))
         return Level(
             rows=RaggedRows(frontier.stop - frontier.start),

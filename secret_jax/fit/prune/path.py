@@ -69,7 +69,7 @@ def weakest_links(
     from the whole tree to the root as alpha rises; the next split to go is the one
     that saves the least error per unit of size.
 
-    ``error``, ``size`` (n_nodes,): of every node as a leaf, by default one. Leaves
+    ``error``, ``size`` (n_nodes,): of every node as a leaf; None: sizes of one. Leaves
     whose models leave terms out may spend less than the node above them: that one then
     counts for one less than they do, as if only the split was saved. Subtrees that are
     never alone the best are left out.
@@ -189,6 +189,9 @@ def best_splits(tree: Tree, cost: np.ndarray, split_cost: float = 0.0) -> np.nda
 
 
 def smallest_within(value: np.ndarray, most: float | None = None) -> int:
-    """Index of the smallest subtree of a path whose value is at most the least one."""
+    """Index of the smallest subtree of a path whose value is at most ``most``.
+
+    By default that is the least value.
+    """
     least = float(value.min()) if most is None else most
     return int(np.flatnonzero(value <= least + TIE * abs(least))[-1])

@@ -202,7 +202,10 @@ def _proposed(
 def _best_cut(
     tree: Tree, node: int, rows: Rows, saving: np.ndarray, least: float
 ) -> tuple[np.ndarray, float] | None:
-    """Direction and threshold that save most, if ``saving`` more on the left."""
+    """Direction and threshold that save most, if more than the present ones.
+
+    ``saving`` (n_rows,): what a row's loss drops by if it goes left.
+    """
     x, present = rows.table.on_host().x, tree.direction[node]
     if tree.kind[node] == SplitKind.OBLIQUE:
         directions = _directions(x, saving, present)

@@ -19,10 +19,9 @@ from random_trees import with_gates
 from secret_jax import RefinementWarning, Ridge, SecretRegressor, SoftGates
 from secret_jax.data.rows import Rows
 from secret_jax.fit.alternatives import fit_tree
-from secret_jax.fit.interface import deviations, with_widths
 from secret_jax.fit.pipeline import refine
 from secret_jax.fit.refine import training
-from secret_jax.fit.refine.gates import Blend
+from secret_jax.fit.refine.gates import Blend, deviations, with_widths
 from secret_jax.fit.refine.training import (
     Judges,
     TrainingRows,
