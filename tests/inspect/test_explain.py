@@ -197,6 +197,13 @@ def test_known_shares():
     np.testing.assert_allclose(feature_importances(tree), [0, 1, 0])
 
 
+def test_an_interaction_with_a_category_is_shared_with_the_column():
+    """Of y = ±3 width + 8 bright + height: 16 by colour, 9 by both, 1 by height."""
+    model = SecretRegressor(prune=None, max_leaf_nodes=2, min_samples_split=0.5)
+    found = model.fit(*shop(512)).feature_importances_
+    np.testing.assert_allclose(found, np.array([4.5, 16 + 4.5, 1]) / 26, atol=0.05)
+
+
 def test_a_constant_target_has_none():
     tree = stump_tree([0, 0], [0, 0], [0, 0], [1, 1, 1])
     assert not feature_importances(tree).any()

@@ -141,6 +141,30 @@ def test_gates_and_leaves_have_rates_of_their_own_and_are_averaged():
     chex.assert_trees_all_close(alone(found.average), average, atol=2e-5)
 
 
+@pytest.mark.parametrize("loss", [SQUARED_ERROR, CrossEntropy()])
+@every_number_of_outputs
+def test_gradients_are_differences_of_the_objective(loss, n_outputs):
+    part = labelled_rows(n_outputs=n_outputs)
+    share = np.exp(part.targets) / (1 + np.exp(part.targets).sum(axis=1)[:, None])
+    structure = trainable(gated(n_outputs=n_outputs), oblique=True, n_leaves=16)
+    random = np.random.default_rng(0)
+    start = jax.tree.map(
+        lambda array: array + 0.3 * random.normal(size=array.shape) * (array != 0),
+        structure.start(),
+    )
+    with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"):
+        given = structure, batch_of(part._replace(targets=share)), loss
+        gradient = jax.jit(jax.grad(objective), static_argnums=3)(start, *given)
+        for name, array in start._asdict().items():
+            along = random.normal(size=array.shape) * (array != 0)
+            above, below = (
+                float(COST(start._replace(**{name: array + step * along}), *given))
+                for step in (1e-4, -1e-4)
+            )
+            slope = float(np.sum(along * getattr(gradient, name)))
+            assert slope == pytest.approx((above - below) / 2e-4, rel=1e-3, abs=1e-6)
+
+
 @every_number_of_outputs
 def test_a_chunk_of_steps_lowers_the_loss_and_reports_the_error(n_outputs):
     part = labelled_rows(n_outputs=n_outputs)

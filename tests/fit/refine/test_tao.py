@@ -208,3 +208,11 @@ def test_every_way_of_pruning_can_be_refined(prune):
     again = regressor("default", refine="tao", **options)
     again.fit(X.iloc[order].reset_index(drop=True), y.iloc[order].to_numpy())
     assert_same_tree(again.tree_, model.tree_)
+
+
+@pytest.mark.parametrize(("n_rows", "options"), [(128, {"max_depth": 0}), (1, {})])
+def test_single_leaves_and_single_rows_are_refined(n_rows, options):
+    X, y = crease(128)
+    model = regressor("default", refine="tao", **options).fit(X[:n_rows], y[:n_rows])
+    assert model.n_leaves_ == 1
+    assert np.isfinite(model.predict(X)).all()
