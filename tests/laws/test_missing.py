@@ -18,8 +18,8 @@ from secret_jax.data.categories import UnseenCategoryWarning
 from secret_jax.data.columns import read_columns
 from secret_jax.data.encoding import encode
 from secret_jax.data.learning import ColumnOptions
-from secret_jax.fit.refine.gates import with_widths
 from secret_jax.fit.refine.training import to_tree, trainable
+from secret_jax.fit.refine.widths import with_widths
 from secret_jax.inspect.equations import conditions_at
 from secret_jax.inspect.words import path_sentence, split_sentence
 from secret_jax.tree.routing import leaf_shares_of

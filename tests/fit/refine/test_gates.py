@@ -21,7 +21,7 @@ from secret_jax.data.rows import Rows
 from secret_jax.fit.alternatives import fit_tree
 from secret_jax.fit.pipeline import refine
 from secret_jax.fit.refine import training
-from secret_jax.fit.refine.gates import Blend, deviations, with_widths
+from secret_jax.fit.refine.gates import Blend
 from secret_jax.fit.refine.training import (
     Judges,
     TrainingRows,
@@ -32,6 +32,7 @@ from secret_jax.fit.refine.training import (
     train_chunk,
     trainable,
 )
+from secret_jax.fit.refine.widths import deviations, with_widths
 from secret_jax.losses.classes import CrossEntropy
 from secret_jax.losses.numbers import SQUARED_ERROR
 from secret_jax.runtime.programs import program
