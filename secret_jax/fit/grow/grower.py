@@ -1,7 +1,7 @@
 """Growth loop: frontier, stable partition and stopping rules.
 
 The host keeps the frontier; what is done with rows happens where they lie
-(`search`), and splits are found by a split finder. A level does not care which tree
+(`execution`), and splits are found by a split finder. A level does not care which tree
 its nodes belong to, so several trees grow at the same time.
 """
 
@@ -18,10 +18,10 @@ from secret_jax.data.schema import TableSchema
 from secret_jax.fit.grow.attributes import AttributeDraw
 from secret_jax.fit.grow.best_first import BestFirst
 from secret_jax.fit.grow.builder import Builder
+from secret_jax.fit.grow.execution import Execution, GrowOptions, no_splits
 from secret_jax.fit.grow.frontier import Frontier, Places, Root
 from secret_jax.fit.grow.on_device import OnDevice
 from secret_jax.fit.grow.on_host import OnHost
-from secret_jax.fit.grow.search import Execution, GrowOptions, no_splits
 from secret_jax.models.fitting import FittedNodes, NodeSummary, summary_of
 from secret_jax.models.interface import Models
 from secret_jax.runtime.devices import on_accelerator

@@ -12,8 +12,7 @@ import numpy as np
 
 from secret_jax.data.ragged import RaggedRows
 from secret_jax.data.schema import TableSchema
-from secret_jax.fit.grow.frontier import Frontier, Places, partition
-from secret_jax.fit.grow.search import (
+from secret_jax.fit.grow.execution import (
     Division,
     Execution,
     Found,
@@ -21,6 +20,7 @@ from secret_jax.fit.grow.search import (
     checked_splits,
     no_splits,
 )
+from secret_jax.fit.grow.frontier import Frontier, Places, partition
 from secret_jax.models.statistics import NodeStatistics, slice_statistics
 from secret_jax.runtime.hashing import random_numbers
 from secret_jax.runtime.parallel import in_blocks, side_by_side

@@ -22,9 +22,9 @@ import numpy as np
 
 from secret_jax.data.rows import Rows, join
 from secret_jax.data.schema import TableSchema
+from secret_jax.fit.grow.execution import GrowOptions
 from secret_jax.fit.grow.frontier import Root
 from secret_jax.fit.grow.grower import Enough, Grown, SoFar, grown
-from secret_jax.fit.grow.search import GrowOptions
 from secret_jax.runtime.devices import carried, chosen_device
 from secret_jax.runtime.parallel import one_thread_for_products
 from secret_jax.runtime.progress import Stage, Step

@@ -16,9 +16,9 @@ from configurations import encoded
 from benchmarks.device.counting import as_on_accelerator
 from secret_jax import RssSplits, SecretSplits
 from secret_jax.fit.grow import level_programs, on_device
+from secret_jax.fit.grow.execution import GrowOptions
 from secret_jax.fit.grow.frontier import Root
 from secret_jax.fit.grow.grower import grown
-from secret_jax.fit.grow.search import GrowOptions
 from secret_jax.runtime.devices import in_32_bits
 from secret_jax.runtime.programs import Program
 

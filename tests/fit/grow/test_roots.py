@@ -10,8 +10,8 @@ import pytest
 from configurations import assert_same_tree, encoded, grow, tree_bytes
 
 from secret_jax import RssSplits, SecretSplits
+from secret_jax.fit.grow.execution import GrowOptions
 from secret_jax.fit.grow.frontier import Root
-from secret_jax.fit.grow.search import GrowOptions
 from secret_jax.learners import CartSplits, GuideSplits
 from secret_jax.tree.structure import SplitKind
 

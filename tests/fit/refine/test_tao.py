@@ -13,7 +13,7 @@ from secret_jax.data.encoding import encode
 from secret_jax.data.rows import Rows
 from secret_jax.datasets import make_3dsin, make_fried
 from secret_jax.estimators.parameters import value_of
-from secret_jax.fit.grow.search import GrowOptions
+from secret_jax.fit.grow.execution import GrowOptions
 from secret_jax.fit.grow.trees import Recipe
 from secret_jax.fit.refine import tao as tao_module
 from secret_jax.fit.refine.tao import Tao, improve, subtree_costs
