@@ -19,7 +19,8 @@ from messy_tables import write_flats
 from secret_jax.cli.files import read_file
 from secret_jax.cli.formats import ColumnFormat, Reading
 from secret_jax.cli.learning import Rows, oddities, training_rows
-from secret_jax.cli.main import QUIET, CommandError, build_parser
+from secret_jax.cli.main import build_parser
+from secret_jax.cli.messages import QUIET, CommandError
 
 N = 40
 Y = list(range(100, 100 + N))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import tracemalloc
 from dataclasses import dataclass
 from pathlib import Path
@@ -419,6 +420,9 @@ def test_an_array_of_another_shape_or_type_is_found(name):
     others = [array[..., :-1], array[:-1], array[None]] * (array.size > 0)
     for other in (*others, *[array.astype(float)] * (array.dtype == "i4")):
         assert flaw_of(dataclasses.replace(tree, **{name: other}))
+    text = flaw_of(dataclasses.replace(tree, **{name: array.astype(str)}))
+    shape = re.escape(str(array.shape))
+    assert re.fullmatch(rf"{name} is <U\d+ of shape {shape}, not .* {shape}", text)
 
 
 @pytest.mark.parametrize(
