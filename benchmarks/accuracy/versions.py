@@ -26,7 +26,7 @@ import numpy as np
 import pandas
 
 from benchmarks.accuracy.data import REAL, TABLES, named_source, read
-from benchmarks.accuracy.tables import (
+from benchmarks.accuracy.unseen import (
     CLASSES,
     TARGETS,
     WITH_CLASSES,
@@ -179,6 +179,8 @@ def _fitted(text: str, table: str, seed: int, rows: int) -> list[float]:
     experiment = _experiment(table, seed, rows)
     train, prune, test = experiment[:3]
     models = MODELS if test.y.dtype.kind == "f" else CLASSIFIERS
+    if models is CLASSIFIERS and name not in models:
+        raise SystemExit(f"{name!r} is no classifier; known are {', '.join(models)}.")
     started = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

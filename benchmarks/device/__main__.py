@@ -19,6 +19,10 @@ from benchmarks.device.counting import CARDS, MODELS, count
 from benchmarks.device.measuring import STAGES, Machine, measure
 from benchmarks.shared import say, whole_number
 
+# Options of --count, and what they are by default.
+_OF_COUNT = {"rows": [1_000_000], "columns": 10, "model": "tree"}
+_OF_COUNT |= {"kernels": False, "card": "H100"}
+
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, or count."""
@@ -31,12 +35,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add("--seconds", type=whole_number, default=600, help="after which no stage begins")
     add("--small", action="store_true", help="few rows, to see that everything runs")
     add("--count", action="store_true", help="what a fit would ask of an accelerator")
-    add("--rows", type=whole_number, nargs="+", default=[1_000_000])
-    add("--columns", type=whole_number, default=10)
-    add("--model", choices=MODELS, default="tree")
-    add("--kernels", action="store_true", help="with --count: what a card would do")
-    add("--card", choices=CARDS, default="H100", help="with --kernels")
+    add("--rows", type=whole_number, nargs="+", help="with --count")
+    add("--columns", type=whole_number, help="with --count")
+    add("--model", choices=MODELS, help="with --count")
+    kernels = "with --count: what a card would do"
+    add("--kernels", action="store_true", default=None, help=kernels)
+    add("--card", choices=CARDS, help="with --count --kernels")
     options = parser.parse_args(arguments)
+    for name, default in _OF_COUNT.items():
+        if getattr(options, name) is None:
+            setattr(options, name, default)
+        elif not options.count:
+            parser.error(f"--{name} goes with --count")
     if options.count:
         print(count(options))
         return

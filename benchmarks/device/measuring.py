@@ -1,7 +1,8 @@
 """What a device does: its ceilings, EM and histograms beside them, fits, and peers.
 
-Stages in one table; one that fails says so and does not stop the others. Rows are born
-on the device. Seconds are of the clock, with what is traced and compiled in the first.
+Stages in one table; one that fails says so and does not stop the others. Our rows are
+born on the device, those of peers on the host. Seconds are of the clock, with what is
+traced and compiled in the first.
 """
 
 from __future__ import annotations
@@ -86,7 +87,8 @@ def measure(machine: Machine, stages: Sequence[str], seconds: float) -> str:
                 lines.append(line.cells(name))
                 say(" | ".join(lines[-1]))
         except Exception as error:  # a stage must not stop those after it
-            text = f"{type(error).__name__}: {str(error).splitlines()[0][:120]}"
+            said = (str(error).splitlines() or [""])[0][:120]
+            text = f"{type(error).__name__}: {said}"
             lines.append([name, "failed", *[""] * 3, text])
             say(" | ".join(lines[-1]))
     return markdown(lines)
@@ -129,7 +131,7 @@ def ceilings(machine: Machine) -> Iterator[Line]:
 
 
 def em(machine: Machine) -> Iterator[Line]:
-    """A step of EM beside a reading of its rows."""
+    """Steps of EM, each beside a reading of its rows."""
     rate = _bandwidth(machine)[0]
     cases = [(1024, 2048, 11), (64, 1 << 16, 11)]
     cases += [(64, 1 << 14, width) for width in (11, 31, 63, 127)]
@@ -141,11 +143,15 @@ def em(machine: Machine) -> Iterator[Line]:
             first, later = _first_and_later(
                 functools.partial(_em_steps, known._replace(rows=rows), start)
             )
-            step = later / _STEPS
-            note = f"{n_bytes / step / rate:.2f} of the bandwidth of a copy"
-            what = f"a step of EM, {n_nodes:,} nodes"
+            what = f"{_STEPS} steps of EM, {n_nodes:,} nodes"
             what += ", in one reading" if triton else ""
-            yield Line(what, f"{n_nodes * n_rows:,} x {width}", first, step, note)
+            share = n_bytes * _STEPS / later / rate
+            note = f"{_of_a_step(later)}, {share:.2f} of the bandwidth of a copy"
+            yield Line(what, f"{n_nodes * n_rows:,} x {width}", first, later, note)
+
+
+def _of_a_step(seconds: float) -> str:
+    return f"{1e6 * seconds / _STEPS:,.0f} µs a step"
 
 
 @jax.jit
@@ -207,7 +213,7 @@ def fits(machine: Machine) -> Iterator[Line]:
 
 
 def _fitted(what: str, model: Any, X: Any, y: Any, machine: Machine) -> Line:
-    first, later = _first_and_later(lambda: model.fit(X, y) and None, turns=2)
+    first, later = _first_and_later(lambda: model.fit(X, y), turns=2)
     T, t = make_fried(20_000, random_state=1)
     note = f"error {np.mean((model.predict(T) - t) ** 2):.3f}"
     if leaves := getattr(model, "n_leaves_", 0):
@@ -318,7 +324,7 @@ def peers(machine: Machine) -> Iterator[Line]:
 
 
 def _em_in_torch(machine: Machine) -> Iterator[Line]:
-    """A plain batched step of EM: what one would write for nodes of equal size."""
+    """Plain batched steps of EM: what one would write for nodes of equal size."""
     import torch  # pyright: ignore[reportMissingImports]
 
     n_nodes, n_rows, width = (4, 256, 5) if machine.small else (1024, 2048, 11)
@@ -347,8 +353,9 @@ def _em_in_torch(machine: Machine) -> Iterator[Line]:
         float(found[0, 0, 0])  # wait for it
 
     first, later = _first_and_later(steps)
-    what, size = f"a step of EM, {n_nodes:,} nodes", f"{n_nodes * n_rows:,} x {width}"
-    yield Line(f"{what}, PyTorch", size, first, later / _STEPS)
+    what = f"{_STEPS} steps of EM, {n_nodes:,} nodes, PyTorch"
+    size = f"{n_nodes * n_rows:,} x {width}"
+    yield Line(what, size, first, later, _of_a_step(later))
 
 
 STAGES: dict[str, Stage] = {

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from secret_jax.cli.main import CommandError
+from secret_jax.cli.messages import CommandError
 from secret_jax.inspect.printing import listed
 from secret_jax.runtime.optional import imported
 

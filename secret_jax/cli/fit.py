@@ -29,7 +29,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import secret_jax
 from secret_jax.cli.learning import Rows, training_rows
-from secret_jax.cli.main import PROGRAM, CommandError, check_output, draw, say
+from secret_jax.cli.messages import PROGRAM, CommandError, check_output, draw, say
 from secret_jax.inspect.printing import counted, number
 from secret_jax.runtime.optional import VERSION, imported
 

@@ -14,7 +14,7 @@ import pandas as pd
 import pandas.api.types as types
 
 from secret_jax.cli.files import TableFile
-from secret_jax.cli.main import CommandError
+from secret_jax.cli.messages import CommandError
 from secret_jax.data.schema import TableSchema
 
 ISO = "ISO8601"

@@ -26,7 +26,7 @@ from secret_jax.cli.formats import (
     kind_of,
     to_numbers,
 )
-from secret_jax.cli.main import CommandError, say
+from secret_jax.cli.messages import CommandError, say
 from secret_jax.inspect.printing import counted, listed
 
 # Options that name columns.

@@ -13,16 +13,12 @@ import re
 import sys
 import warnings
 from collections.abc import Sequence
-from contextvars import ContextVar
-from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
 
+from secret_jax.cli.messages import PROGRAM, QUIET, CommandError
 from secret_jax.runtime.optional import VERSION, PackageError, imported
 
-PROGRAM = "secret-jax"
-QUIET = ContextVar("quiet", default=False)
-_PICTURES = (".png", ".pdf", ".svg", ".jpg")
 # Parameters whose options have other names; the others are named like them.
 _FLAGS = {"categorical_features": "--categorical", "split_features": "--split-only"}
 _FLAGS |= {"monotonic_cst": "--monotone", "random_state": "--seed"}
@@ -131,10 +127,6 @@ _COMMANDS = {
 }
 
 
-class CommandError(ValueError):
-    """Something the user can mend; the text is the whole message."""
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line with the arguments of the process, or others.
 
@@ -186,33 +178,6 @@ def _tell(what: str, message: Any) -> None:
     if match:
         line = f"--{match[2].replace('_', '-')}{line[match.end() :]}"
     print(f"{PROGRAM}: {what}: {line}", file=sys.stderr, flush=True)
-
-
-def check_output(path: str | None, picture: bool = False) -> None:
-    """Refuse a file that cannot be written before the work, not after it."""
-    if path is None:
-        return
-    folder = os.path.dirname(path) or "."
-    if os.path.isdir(path):
-        raise CommandError(f"{path!r} is a folder; name a file in it")
-    if not os.path.isdir(folder):
-        raise CommandError(f"{path!r} cannot be written: there is no folder {folder!r}")
-    if picture and Path(path).suffix.lower() not in _PICTURES:
-        raise CommandError(f"{path!r} ends like no picture ({', '.join(_PICTURES)})")
-
-
-def draw(model: Any, path: str | Path) -> None:
-    """Draw a tree to a file."""
-    import matplotlib
-
-    matplotlib.use("Agg")  # only files are drawn to, no display is needed
-    model.plot_tree().savefig(path, dpi=150)
-
-
-def say(line: str) -> None:
-    """Print a line of progress, or a note, to standard error."""
-    if not QUIET.get():
-        print(line, file=sys.stderr, flush=True)
 
 
 class _Parser(argparse.ArgumentParser):

@@ -17,7 +17,7 @@ import secret_jax
 from secret_jax.cli.files import TableFile
 from secret_jax.cli.formats import Reading
 from secret_jax.cli.learning import read
-from secret_jax.cli.main import CommandError, check_output, draw, say
+from secret_jax.cli.messages import CommandError, check_output, draw, say
 from secret_jax.inspect.printing import listed
 from secret_jax.tree.file import estimator_name, replacing
 
@@ -88,6 +88,11 @@ def export(arguments: argparse.Namespace) -> None:
     check_output(arguments.out)
     language = arguments.language
     model = _loaded(arguments.model, "export_code")
+    if language in ("dot", "sql") and not hasattr(model, "export_text"):
+        raise CommandError(
+            f"{arguments.model!r} holds a sum of trees, which is not written in "
+            f"{language}; fit with --model tree"
+        )
     if language == "onnx" and arguments.out is None:
         raise CommandError("onnx is no text; name a file for it with --out FILE")
     given = {"table": arguments.table, "function_name": arguments.name}

@@ -1,1 +1,1 @@
-"""Estimators composed of a tree and another model over it."""
+"""Estimators made of trees: boosters, forests, kernels over one, classes in order."""

@@ -1,1 +1,1 @@
-"""Encode tables: columns, schema, scaling, sampling and sources of rows."""
+"""Tables: columns, schema, scaling, sampling, sources of rows, and rows of a level."""

@@ -367,8 +367,10 @@ def sorted_pairs(
     """Rising values along the last axis, with what belongs to them; all float32.
 
     ``others``: not negative; they may be broadcast, and rise where values are equal.
-    Whole numbers of eight bytes are sorted six times as fast as places of others.
+    What is no number counts as infinite. Whole numbers of eight bytes are sorted six
+    times as fast as places of others.
     """
+    values = np.fmin(values, np.float32(np.inf))
     pairs = np.empty((*values.shape, 2), "<i4")
     pairs[..., 0] = others.view(np.int32)
     pairs[..., 1] = _rising(values.view(np.int32))

@@ -7,8 +7,8 @@ import numpy as np
 
 from secret_jax.data.learning import ColumnOptions
 from secret_jax.data.schema import TableSchema
+from secret_jax.fit.grow.execution import GrowOptions
 from secret_jax.fit.grow.fixed import fixed_splits_of
-from secret_jax.fit.grow.search import GrowOptions
 from secret_jax.fit.grow.trees import Recipe
 from secret_jax.fit.interface import PruningRule, Refinement
 from secret_jax.fit.refine.distillation import Distillation

@@ -38,10 +38,15 @@ class Explanation:
     target : str, or tuple of str
         Name of what is taken apart: the target, or its logarithm; of classes their
         log-odds, of several the score of each row's predicted class.
-    names, values, categorical, unknown : tuple, ndarray, tuple, ndarray
-        The input columns, what the rows hold, which columns hold categories, and which
-        of these training never saw.
-    baseline : float, or ndarray where the targets differ
+    names : tuple of str
+        The input columns.
+    values : ndarray of shape (n_rows, n_columns), object
+        What the rows hold.
+    categorical : tuple of bool
+        Which columns hold categories.
+    unknown : ndarray of shape (n_rows, n_columns), bool
+        Categories that training never saw.
+    baseline : float, or ndarray of shape (n_rows,), float64, where the targets differ
         The root's equation at the mean of the training rows, the mean of the target.
     linear : ndarray of shape (n_rows, n_columns), float64
         Slope of the leaf's equation times the deviation of the column from its mean in
@@ -55,14 +60,20 @@ class Explanation:
     prediction : ndarray of shape (n_rows,), float64
         What is taken apart: as `predict` gives it, without its float32 rounding, or the
         logarithm of that; of classes as `decision_function` does.
-    leaf, share, path : ndarrays, tuple of str
-        Leaf, of a soft tree the one with the largest share, its share in the
-        prediction, and the conditions on the way to it, in words.
-    classes, probability : tuple, ndarray of shape (n_rows, n_classes)
-        Labels and probabilities; empty where numbers are predicted.
-    outcome, predicted : str, ndarray
-        Name of the number whose logarithm is taken apart, if one is; what `predict`
-        gives.
+    leaf : ndarray of shape (n_rows,), int32
+        Node of the leaf, of a soft tree of the one with the largest share.
+    share : ndarray of shape (n_rows,), float64
+        Its share in the prediction.
+    path : tuple of str
+        The conditions on the way to it, in words.
+    classes : tuple
+        Labels; empty where numbers are predicted.
+    outcome : str
+        Name of the number whose logarithm is taken apart; otherwise empty.
+    predicted : ndarray of shape (n_rows,), object of classes, else float64
+        What `predict` gives.
+    probability : ndarray of shape (n_rows, n_classes), float64
+        As `predict_proba` gives it; without columns where numbers are predicted.
     """
 
     target: str | tuple[str, ...]
@@ -129,10 +140,8 @@ class Explanation:
             steps.append(("clipping to the outputs of the leaf", self.clipping[row]))
         baseline = float(np.broadcast_to(self.baseline, len(self))[row])
         figures = [f"{baseline:.{digits}f}", *(f"{v:+.{digits}f}" for _, v in steps)]
-        width, words = (
-            max(map(len, figures)),
-            ["baseline", *(name for name, _ in steps)],
-        )
+        words = ["baseline", *(name for name, _ in steps)]
+        width = max(map(len, figures))
         for figure, word in zip(figures, words, strict=True):
             lines.append(f"  {figure:>{width}}  {word}")
         return "\n".join(lines)
@@ -156,10 +165,12 @@ class Explanation:
         Its columns are ``baseline``, those of the input, ``clipping``, ``prediction``,
         ``leaf`` and ``path``. Of classes and where logarithms are taken apart the sum
         is called ``score``, and ``prediction`` is as `predict` gives it; of classes
-        there is a ``probability of ...`` each. An underscore is added to those of these
+        there is a ``probability of ...`` each. Underscores are added to those of these
         names that an input column has.
         """
-        first = "baseline" + "_" * ("baseline" in self.names)
+        first = "baseline"
+        while first in self.names:
+            first += "_"
         columns = {first: np.broadcast_to(self.baseline, len(self))}
         columns |= dict(zip(self.names, self.contributions.T, strict=True))
         after: dict[str, Any] = {"clipping": self.clipping}
@@ -192,6 +203,12 @@ def explain(model: Any, X: Any, *, output: int | str | None = None) -> Explanati
     output : int or str, optional
         Which of several outputs of numbers. Of several classes each row tells of its
         predicted class, unless one is named here.
+
+    Returns
+    -------
+    Explanation
+        Of two classes of their log-odds, of several of scores, with probabilities
+        beside them; of losses with an exponential link of logarithms.
 
     Examples
     --------

@@ -47,6 +47,7 @@ class InspectionMixin(Importances):
 
     Of a tree with several outputs ``output``, a position or a name, says which one; of
     a tree of classes it may be left out, and reads one class against all others.
+    Pictures without matplotlib are an ImportError.
     """
 
     tree_: Tree

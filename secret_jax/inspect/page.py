@@ -74,6 +74,8 @@ def to_html(
     ------
     ImportError
         If jinja2, or for rows matplotlib, is not installed.
+    ValueError
+        If only one of X and y is given, or they do not match.
     """
     if (X is None) != (y is None):
         raise ValueError("Give both X and y, or neither of them.")

@@ -143,6 +143,11 @@ def plot_leaf(
     ax : matplotlib Axes, optional
         By default a new figure is made.
 
+    Raises
+    ------
+    ValueError
+        If the node does not exist.
+
     Notes
     -----
     Bars are coefficients times one standard deviation of their column among the rows of

@@ -35,7 +35,8 @@ def stability(
 
     Parameters
     ----------
-    X, y : array-like or DataFrame
+    X : array-like or DataFrame of shape (n_rows, n_features)
+    y : array-like of shape (n_rows,) or (n_rows, n_outputs)
         The rows that the model was fitted on, or others like them.
     sample_weight : array-like of shape (n_rows,), optional
     groups : array-like of shape (n_rows,), optional
@@ -56,6 +57,13 @@ def stability(
         root, splits on it, ``in_tree``, whether the fitted tree does, and of the
         thresholds of splits on it alone the ``low`` and ``high`` decile and the
         ``median``. In ``attrs`` the ``n_leaves`` of each resample's tree.
+
+    Raises
+    ------
+    ImportError
+        If pandas is not installed.
+    ValueError
+        If a parameter means nothing, or the rows cannot be used.
 
     Notes
     -----

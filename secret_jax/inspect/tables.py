@@ -73,6 +73,13 @@ def to_dataframe(tree: Readable, *, output: int | str | None = None) -> Any:
           to [``low``, ``high``].
 
         Of several outputs the last five are there for each: ``mean of A`` and so on.
+
+    Raises
+    ------
+    ImportError
+        If pandas is not installed.
+    ValueError
+        If ``output`` does not exist.
     """
     view = as_view(tree, output, several=True)
     equations = view.equations
@@ -174,6 +181,13 @@ def coefficients(
         - ``center``: mean of the column in the node; ``effect``: by how much one
           standard deviation of the column in the node moves the prediction.
 
+    Raises
+    ------
+    ImportError
+        If pandas is not installed.
+    ValueError
+        If the node or output does not exist, or the coverage is none.
+
     Notes
     -----
     Standard errors are ``s * sqrt(diag(inverse(C)) / n)`` with s² the noise of the node
@@ -194,10 +208,8 @@ def coefficients(
     True
     """
     check_coverage(coverage)
-    width, view = (
-        NormalDist().inv_cdf(0.5 + 0.5 * coverage),
-        as_view(tree, output, several=True),
-    )
+    width = NormalDist().inv_cdf(0.5 + 0.5 * coverage)
+    view = as_view(tree, output, several=True)
     if node is not None:
         check_node(view.tree, node)
     several, kind = len(view.equations) > 1, "class" if view.classes else "output"
@@ -241,6 +253,12 @@ def summary(
         error, their ratio t, and an interval by the normal distribution, as printed
         elsewhere (a dash where errors are not known). `coefficients` says what standard
         errors are.
+
+    Raises
+    ------
+    ValueError
+        If the coverage is none, or several numbers are predicted and ``output`` is not
+        given.
 
     Examples
     --------

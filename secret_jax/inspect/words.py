@@ -28,7 +28,11 @@ from secret_jax.tree.totals import Side, way_to
 _MAX_PRECISION = 100  # a float has 17 digits
 MAX_CATEGORIES = 8  # of a list, so that a node takes a few lines
 _N_MOVING = 5  # columns that are named where equations have no room
+_N_COLUMNS = 8  # that a fact names
+_NOTICEABLE = 0.005  # a smaller share of the error is not worth a line
+_DIGITS_OF_RANGE = 5
 _OR_MISSING = " or missing"
+_TRIED = (StopReason.PRUNED, StopReason.MIN_GAIN, StopReason.NO_USABLE_SPLIT)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,11 +57,6 @@ class Wording:
             )
 
 
-_TRIED = (StopReason.PRUNED, StopReason.MIN_GAIN, StopReason.NO_USABLE_SPLIT)
-# A smaller share of the error is not worth a line.
-_NOTICEABLE = 0.005
-_N_COLUMNS = 8  # that are named, of those with missing values
-_DIGITS_OF_RANGE = 5
 PLAIN = Wording()
 _OF_PATHS = Wording(max_terms=4)  # of each condition on the way to a node
 

@@ -58,9 +58,9 @@ def computing_on(
             if not fall_back:
                 raise
     elif n_rows is not None and n_rows <= _FEW_ROWS and _preferred() is None:
+        usual = jax.default_backend()
         with suppress(RuntimeError):  # JAX was told to have accelerators only
-            if jax.default_backend() != "cpu":
-                chosen = jax.local_devices(backend="cpu")[0]
+            chosen = None if usual == "cpu" else jax.local_devices(backend="cpu")[0]
     try:
         with (
             jax.default_device(_preferred() if chosen is None else chosen),

@@ -1,9 +1,9 @@
 """The E step of EM in one reading of the rows, where an accelerator runs Triton.
 
 A program takes a tile of one node and one start. Rows lie side by side, one a thread,
-and all sums stay in registers, as far as these go: of some dozen dimensions. Plain XLA
-writes the responsibilities and weighted rows out and reads them again, six times what
-the rows themselves take.
+and all sums stay in registers, as far as these go: of at most eleven dimensions. Plain
+XLA writes the responsibilities and weighted rows out and reads them again, six times
+what the rows themselves take.
 """
 
 from __future__ import annotations
@@ -20,9 +20,14 @@ from jaxtyping import Array, Float
 # Rows that a program takes at a time: one for each thread of a warp.
 _BLOCK = 32
 # Columns of (1, z) whose products registers hold.
-MOST_COLUMNS = 12
+_MOST_COLUMNS = 12
 # Emulated, not compiled: for tests where Triton does not run.
 INTERPRETED = False
+
+
+def can_read(rows: Any, z: Float[Array, "n_tiles n_joint tile"]) -> bool:
+    """Whether the kernel takes rows: of narrow tables, in tiles of whole blocks."""
+    return rows.triton and z.shape[1] <= _MOST_COLUMNS and z.shape[2] % _BLOCK == 0
 
 
 def moments_and_likelihood(
@@ -37,12 +42,12 @@ def moments_and_likelihood(
     from jax.experimental import pallas as pl
     from jax.experimental.pallas import triton
 
-    n_tiles, n_joint, tile = z.shape
+    n_tiles, n_joint, _ = z.shape
     n_starts = forms[0].shape[1]
     node = jnp.arange(rows.n_nodes) if rows.node is None else rows.node
     row, column = np.tril_indices(n_joint)
     sums = pl.pallas_call(
-        functools.partial(_of_tile, n_joint=n_joint, block=min(_BLOCK, tile)),
+        functools.partial(_of_tile, n_joint=n_joint, block=_BLOCK),
         grid=(n_tiles, n_starts),
         out_shape=jax.ShapeDtypeStruct((n_tiles, n_starts, len(row) + 1), z.dtype),
         compiler_params=triton.CompilerParams(num_warps=1, num_stages=1),

@@ -32,7 +32,7 @@ from secret_jax.runtime.linalg import (
     safe_divide,
     where_each,
 )
-from secret_jax.splits.em_kernel import MOST_COLUMNS, moments_and_likelihood
+from secret_jax.splits.em_kernel import can_read, moments_and_likelihood
 from secret_jax.splits.interface import Level, write_nodes
 from secret_jax.splits.labelled import DEPENDENT
 
@@ -224,7 +224,7 @@ def expect(
     n_starts).
     """
     xp, (z, weight) = rows.xp, arrays
-    if xp is not np and rows.triton and z.shape[-2] <= MOST_COLUMNS:
+    if xp is not np and can_read(rows, z):
         return moments_and_likelihood(rows, forms, z, weight)
     first, second = LogForms(*forms).densities(rows, z)
     odds = first - second

@@ -183,10 +183,8 @@ def forest_of(trees: Sequence[Tree], steps: np.ndarray) -> Forest:
         for start in range(0, len(which), together):
             own = which[start : start + together]
             some = [trees[i] for i in own]
-            packed, n_leaves = (
-                packed_trees(some, steps[own]),
-                [t.n_leaves for t in some],
-            )
+            packed = packed_trees(some, steps[own])
+            n_leaves = [tree.n_leaves for tree in some]
             model, first = packed.coefficient, np.cumsum([0, *n_leaves]).tolist()
             bundles = _bundled(n_leaves, _BUNDLED // model.shape[2])
             combined = _combined(model, first, bundles)

@@ -258,8 +258,10 @@ def _read(path: _Path) -> tuple[dict[str, Any], _Arrays]:
         if "header" not in members:
             what = "it is an archive without the member header."
             raise ModelFileError(f"{foreign}{what}")
-        most = max(_MOST_OF_HEADER, _MOST_TIMES * n_bytes // 8)
-        header = json.loads(_array(archive, members.pop("header"), most).item())
+        packed_header = members.pop("header")
+        if packed_header.file_size > max(_MOST_OF_HEADER, _MOST_TIMES * n_bytes // 8):
+            raise ValueError
+        header = json.loads(_array(archive, packed_header).item())
         kind, version = header["format"], header["format_version"]
         if kind != FORMAT:
             raise ModelFileError(f"{foreign}its format is {kind!r}.")
@@ -269,7 +271,7 @@ def _read(path: _Path) -> tuple[dict[str, Any], _Arrays]:
                 f"reads version {FORMAT_VERSION}. Use the version of the package that "
                 f"wrote it: {header.get('package_version')}."
             )
-        arrays = {member: _array(archive, members[member], size) for member in members}
+        arrays = {name: _array(archive, member) for name, member in members.items()}
         if header.pop("checksum") != _checksum_of(header, arrays):
             raise ValueError
         return header["content"], arrays
@@ -282,10 +284,9 @@ def _read(path: _Path) -> tuple[dict[str, Any], _Arrays]:
         ) from None
 
 
-def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, most: int) -> np.ndarray:
+def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
     # Other compression is not unpacked a bounded part at a time.
-    bounded = member.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-    if not bounded or member.file_size > most:
+    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise ValueError
     # Read whole, which checks the archive's own checksum, before any of it is believed;
     # and no further than the archive says.
@@ -341,8 +342,14 @@ def flaw_of(tree: Tree) -> str:
         sizes["coefficients"] = 1 + schema.n_regressors
         for name, axes in AXES.items():
             array, shape = getattr(tree, name), tuple(sizes[axis] for axis in axes)
-            if array.shape != shape or (name in WHOLE and array.dtype != "i4"):
-                return f"{name} is not of the shape {shape} and a type that it can have"
+            whole, found = name in WHOLE, array.dtype
+            right = found == "i4" if whole else found.kind in "fb"
+            if array.shape != shape or not right:
+                wanted = "int32" if whole else "float or bool"
+                return (
+                    f"{name} is {found} of shape {array.shape}, not {wanted} of shape "
+                    f"{shape}"
+                )
         if tree.full_error is not None and len(tree.full_error) != schema.n_outputs:
             return "an output has no error of full equations"
         inner = np.flatnonzero(tree.left >= 0)

@@ -39,17 +39,18 @@ _SMALLEST_BLOCK, _BLOCK_NUMBERS = 1024, 1 << 20
 _HOST_BYTES, _ROWS_PER_THREAD, _HOST_ROWS = 1 << 24, 1 << 14, 1 << 14
 # Minimum number of trees of a sum after padding, so that few programs are compiled.
 _FEWEST_TREES = 16
-_ONE = np.ones(1)
 
 
 class TreeSum:
     """Weighted sum of hard trees of one schema.
 
-    ``steps`` (n_trees,), float64: weight of each tree.
+    ``steps`` (n_trees,), float64: weight of each tree, by default one.
     """
 
-    def __init__(self, trees: Sequence[Tree], steps: np.ndarray = _ONE):
-        self.trees, self.steps = list(trees), np.asarray(steps, np.float64)
+    def __init__(self, trees: Sequence[Tree], steps: np.ndarray | None = None):
+        self.trees = list(trees)
+        steps = np.ones(len(self.trees)) if steps is None else steps
+        self.steps = np.asarray(steps, np.float64)
         # What is made of a tree by itself stays with the tree.
         alone = len(self.trees) == 1 and self.steps[0] == 1.0
         self._tree = self.trees[0] if alone else None

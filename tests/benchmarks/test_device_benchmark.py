@@ -157,6 +157,15 @@ def test_without_the_compiler_the_command_says_how_to_get_it(monkeypatch):
         main(["--count", "--kernels"])
 
 
+@pytest.mark.parametrize(
+    "option", ["--rows 9", "--columns 2", "--model tree", "--kernels", "--card T4"]
+)
+def test_what_counts_alone_know_is_refused_without(option, capsys):
+    with pytest.raises(SystemExit):
+        main(option.split())
+    assert f"{option.split()[0]} goes with --count" in capsys.readouterr().err
+
+
 def test_without_an_accelerator_it_says_so(capsys):
     if jax.default_backend() != "cpu":
         pytest.skip("there is one")
@@ -169,15 +178,29 @@ def broken(machine):
     raise ValueError("no memory")
 
 
+def wordless(machine):
+    raise MemoryError
+    yield
+
+
 def test_stages_stand_in_one_table_and_do_not_stop_each_other(capsys, monkeypatch):
     monkeypatch.setitem(measuring.STAGES, "peers", broken)
-    stages = ["peers", "ceilings", "em", "histograms", "predictions"]
+    monkeypatch.setitem(measuring.STAGES, "busy", wordless)
+    stages = ["busy", "peers", "ceilings", "em", "histograms", "predictions"]
     main(["--device", "cpu", "--small", "--stages", *stages])
     lines = capsys.readouterr().out.splitlines()[2:]
     cells = [[c.strip() for c in line.strip("|").split("|")] for line in lines]
     found = [line[0] for line in cells]
-    expected = {"peers": 2, "ceilings": 4, "em": 1, "histograms": 2, "predictions": 1}
+    expected = {
+        "busy": 1,
+        "peers": 2,
+        "ceilings": 4,
+        "em": 1,
+        "histograms": 2,
+        "predictions": 1,
+    }
     assert found == [name for name, n in expected.items() for _ in range(n)]
-    assert cells[1][1::4] == ["failed", "ValueError: no memory"]
-    for *_, first, later, _ in cells[2:]:
+    assert cells[0][1::4] == ["failed", "MemoryError:"]
+    assert cells[2][1::4] == ["failed", "ValueError: no memory"]
+    for *_, first, later, _ in cells[3:]:
         assert float(first) > float(later) > 0

@@ -51,3 +51,5 @@ def test_tables_with_classes_are_fitted_by_classifiers():
     assert 0 < error < 0.5  # the logarithm of three is 1.1
     assert numbers > 5
     assert seconds > 0
+    with pytest.raises(SystemExit, match="'forest' is no classifier; known are tree,"):
+        versions._fitted("forest", "iris", 0, 90)

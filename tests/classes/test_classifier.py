@@ -122,6 +122,15 @@ def test_what_are_no_classes_is_refused(iris):
         SecretClassifier(**CHEAP).fit(X, y, sample_weight=weight)
 
 
+def test_a_refused_fit_leaves_the_model_as_it_was(two, iris):
+    model = clone(two).fit(iris[0], iris[2])
+    before = model.predict_proba(iris[1])
+    with pytest.raises(ValueError, match="only one class"):
+        model.fit(iris[0][["sepal length (cm)"]], ["a"] * len(iris[0]))
+    np.testing.assert_array_equal(model.predict_proba(iris[1]), before)
+    assert model.classes_.tolist() == ["setosa", "versicolor", "virginica"]
+
+
 def test_priors_costs_and_weights_that_mean_nothing_are_refused(iris):
     X, _, y, _ = iris
     refused("priors must hold one number for each of the 3", X, y, priors=[0.5, 0.5])

@@ -164,3 +164,14 @@ def test_a_row_tells_of_its_class(fitted, kind, n_classes):
         mid = model.decision_function(frame)[:, [*model.classes_].index("mid")]
         np.testing.assert_allclose(asked.prediction, mid, atol=1e-4)
         assert asked.predicted.tolist() == why.predicted.tolist()
+
+
+def test_tables_hold_all_classes(fitted):
+    model = fitted("logistic", 3)
+    tree, nodes, terms = model.tree_, model.to_dataframe(), model.coefficients()
+    for which, name in enumerate(model.classes_):
+        np.testing.assert_allclose(nodes[f"mean of {name}"], tree.mean[:, which])
+        assert nodes[f"model of {name}"].str.contains("score of").all()
+        own = terms[terms["class"] == name].drop(columns="class")
+        alone = model.coefficients(output=name)
+        pd.testing.assert_frame_equal(own.reset_index(drop=True), alone)

@@ -324,6 +324,20 @@ def test_what_is_wrong_with_a_prediction_is_said_in_one_line(
     )
 
 
+def test_a_model_is_saved_where_nobody_reads_the_output(table, tmp_path, monkeypatch):
+    class Closed(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError(text)
+
+    path = tmp_path / "closed.model"
+    arguments = ["fit", str(table), "cost", *QUICK, "--max-depth", "1", "--quiet"]
+    parsed = build_parser().parse_args([*arguments, "--out", str(path)])
+    monkeypatch.setattr(sys, "stdout", Closed())
+    with pytest.raises(BrokenPipeError):
+        fit_module.fit(parsed)
+    assert SecretRegressor.load(path).n_leaves_ == 2
+
+
 @pytest.mark.parametrize(
     ("fault", "told", "code"),
     [

@@ -11,7 +11,7 @@ import pytest
 from messy_tables import loans, write_loans
 
 from secret_jax.cli.files import read_file
-from secret_jax.cli.main import CommandError
+from secret_jax.cli.messages import CommandError
 
 CSV = "a,b\n1,x\n2,y\n"
 SAME = [["1", "x"], ["2", "y"]]

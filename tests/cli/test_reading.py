@@ -19,7 +19,8 @@ from messy_tables import write_flats
 from secret_jax.cli.files import read_file
 from secret_jax.cli.formats import ColumnFormat, Reading
 from secret_jax.cli.learning import Rows, oddities, training_rows
-from secret_jax.cli.main import QUIET, CommandError, build_parser
+from secret_jax.cli.main import build_parser
+from secret_jax.cli.messages import QUIET, CommandError
 
 N = 40
 Y = list(range(100, 100 + N))
@@ -316,6 +317,13 @@ def test_a_reading_comes_back_from_json_and_reads_other_files_alike(learned, tmp
     assert read["new"].iloc[0]
     assert read["kind"].tolist() == ["1", "1"]
     assert read.iloc[1, :3].isna().all()
+    other.write_text("kind;sold;a\n1;01-06-2020;1.234,5\n1;01-06-2020;2,5\n")
+    for column, message in (
+        ("a", r"'1.234,5' in line 2 .*, where numbers with a decimal comma are read"),
+        ("sold", r"'01-06-2020' in line 2 \(2 of 2 values\), where dates \(%d/%m/%Y"),
+    ):
+        with pytest.raises(CommandError, match=message):
+            again.apply(read_file(str(other)), [column])
 
 
 @pytest.mark.parametrize("kind", ["parquet", "xlsx"])

@@ -144,6 +144,10 @@ def test_a_booster_is_fitted_and_predicts(folder, capsys):
     assert np.corrcoef(predicted, make_table()["cost"])[0, 1] > 0.95
     assert main(["show", str(out), str(table)]) == 2
     assert "which has no explain" in capsys.readouterr().err
+    for language in ("dot", "sql"):
+        assert main(["export", str(out), language]) == 2
+        message = f"is not written in {language}; fit with --model tree"
+        assert message in capsys.readouterr().err
     assert main([*map(str, words), "--prune", "bic"]) == 2
     assert "--prune does not go with" in capsys.readouterr().err
 

@@ -7,7 +7,7 @@ import pytest
 
 from secret_jax import SecretRegressor
 from secret_jax.data.scaling import moments_of
-from secret_jax.data.shards import as_they_lie
+from secret_jax.data.shards import as_they_lie, encoded_block
 from secret_jax.datasets import make_fried
 from secret_jax.fit import pipeline as fit
 from secret_jax.splits.rss import RssSplits
@@ -44,6 +44,19 @@ def test_moments_on_the_device(rng):
         np.testing.assert_allclose(scale, np.sqrt(variance), rtol=1e-9)
     bad = jnp.asarray(x).at[17, 2].set(np.nan)
     assert as_they_lie(bad).sums(np.ones(len(x))) is None
+
+
+def test_encoding_on_the_device(rng):
+    x = (rng.normal(size=(300, 3)) * [1, 10, 1e-2] + [0, 5, 1e3]).astype("f4")
+    x[0, 0], x[1, 0] = 3e38, -3e38
+    center, scale = np.array([0.1, 5.0, 1e3 + 1e-5]), np.array([1e-3, 10.0, 1e-2])
+    low, high = np.array([-1e30, -0.3, -1e30]), np.array([1e30, 0.5, 1e30])
+    found = encoded_block(jnp.asarray(x), (center, scale, low, high))
+    assert isinstance(found, jax.Array)
+    assert found.dtype == np.float32
+    exact = np.clip((x.astype(np.float64) - center) / scale, low, high)
+    # The digits of x are exact in the difference; only the quotient is rounded.
+    np.testing.assert_allclose(found, exact, rtol=1e-6, atol=1e-6)
 
 
 def test_rows_on_a_device_stay_there_unless_they_need_the_host(

@@ -250,6 +250,14 @@ def test_a_shuffle_is_of_the_content_and_the_seed(rng):
     assert sorted(map(tuple, together(first))) == sorted(map(tuple, together(rows)))
     again = shuffled(rows.take(rng.permutation(400)), 1)
     assert np.array_equal(together(again), together(first))
+    # Multiples of 1/256: of no other content the last digit may move a row.
+    x = np.round(rows.table.x * 256) / 256
+    targets = np.round(rows.targets * 256) / 256
+    plain, nudged = (
+        rows._replace(table=rows.table._replace(x=each), targets=targets)
+        for each in (x, np.nextafter(x, x + 1))
+    )
+    assert np.array_equal(shuffled(nudged, 0).targets, shuffled(plain, 0).targets)
     other = shuffled(rows, 2)
     place = [np.argsort(r.targets[:, 0]) for r in (rows, first, other)]
     # The correlation of independent orders has a deviation of 1 / sqrt(400).

@@ -26,6 +26,7 @@ from secret_jax import SecretRegressor, shard_rows
 from secret_jax.data import shards as data
 from secret_jax.data.columns import read_columns
 from secret_jax.data.encoding import matched
+from secret_jax.data.scaling import moments_of
 from secret_jax.data.source import TableSource
 from secret_jax.datasets import load, make_fried
 from secret_jax.models import statistics as leaf_statistics
@@ -117,6 +118,13 @@ found["same sample"] = all(
         jax.tree.leaves(source.sample(2000, 4)), jax.tree.leaves(host.sample(2000, 4))
     )
 )
+shifted = X + np.float32([0, 1e4, 0, 0, -3e3, 0])
+center, scale, *_ = moments_of(shard_rows(shifted).sums(np.ones(len(y))), "abcdef")
+exact = shifted.astype(np.float64)
+error = np.abs(center - exact.mean(axis=0))
+found["center"] = float((error / np.spacing(np.abs(center))).max())
+found["scale"] = float(np.abs(scale / exact.std(axis=0) - 1).max())
+
 # Each device looks at its own rows: no program takes those of two.
 found["devices of programs"] = {}
 for module, name in (
@@ -174,6 +182,9 @@ def test_numbers_keep_the_digits_in_which_they_differ(found):
     assert found["whole numbers"] < 2e-4
     assert found["five rows"] < 1e-6  # on eight devices
     assert found["same sample"]
+    # In units of the last place, of columns thousands of deviations from zero.
+    assert found["center"] <= 2.0
+    assert found["scale"] < 1e-12
 
 
 def test_every_device_looks_at_its_own_rows(found):

@@ -339,3 +339,22 @@ def test_every_column_with_unseen_categories_is_named_once(frame, price):
     assert columns == [("one", "huge"), ("two", "violet")]
     assert warning.filename == __file__
     model.predict(X.assign(no="new"))  # no warning: nothing asks for the column
+
+
+@pytest.mark.parametrize("way", ["table", "outputs", "stream"])
+def test_the_target_among_the_features_is_noticed(way, frame, price):
+    X, model = frame.assign(cost=price), regressor("default", max_depth=0)
+    fit, given = model.fit, (X, price)
+    if way == "outputs":
+        given = X, np.column_stack([frame["height"] ** 2, price])
+    elif way == "stream":
+        fit, given = model.fit_stream, ([(X[:20], price[:20]), (X[20:], price[20:])],)
+    with pytest.warns(UserWarning, match=r"'cost' .*target.*[Dd]rop") as caught:
+        fit(*given)
+    assert len(caught) == 1
+
+
+def test_an_array_with_other_columns_is_refused_as_a_pruning_set():
+    X, y = np.eye(60, 3), np.arange(60.0)
+    with pytest.raises(ValueError, match=r"eval_set.*2 features.*3 features"):
+        regressor("paper").fit(X, y, eval_set=(X[:, :2], y))

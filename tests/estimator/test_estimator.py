@@ -56,6 +56,7 @@ def test_the_setting_of_the_paper():
         "refine": None,
         "min_samples_split": 0.01,
         "min_samples_leaf": 1,
+        **{"max_depth": None, "max_leaf_nodes": None, "random_state": 3},
     }
     found = model.get_params()
     assert {name: found[name] for name in expected} == expected
@@ -63,6 +64,17 @@ def test_the_setting_of_the_paper():
     assert SecretRegressor.paper().leaf == LeastSquares(
         clip_margin=None, tail_share=0.0, drops_regressors=False
     )
+
+
+@every_configuration
+def test_a_tree_weighs_what_its_rows_weigh(configuration):
+    X, y = shop()
+    weight = np.random.default_rng(2).integers(0, 3, len(y))
+    model = regressor(configuration, prune=None).fit(X, y, weight)
+    tree, mean = model.tree_, weight[weight > 0].mean()
+    at_leaf = np.bincount(model.apply(X), weight / mean, tree.n_nodes)
+    np.testing.assert_allclose(at_leaf[tree.is_leaf], tree.weight[tree.is_leaf])
+    assert tree.weight[0] == pytest.approx(np.count_nonzero(weight))
 
 
 def test_an_unfitted_model_says_so():

@@ -17,6 +17,7 @@ from secret_jax.fit.pipeline import grow_and_prune
 from secret_jax.fit.prepare import CheckedRows, divided, prepare
 from secret_jax.fit.prune.rules import CrossValidation, Unpruned
 from secret_jax.splits.rss import RssSplits
+from secret_jax.tree.reshape import compact, number_in_compact
 
 
 def plan(**parameters):
@@ -179,3 +180,28 @@ def test_growth_ends_early_at_the_tree_of_full_growth(monkeypatch):
     np.testing.assert_array_equal(ended.tree_.threshold, whole.tree_.threshold)
     np.testing.assert_allclose(ended.predict(X), whole.predict(X))
     assert ended.n_leaves_grown_ < whole.n_leaves_grown_
+
+
+def test_auto_keeps_the_better_of_both_trees():
+    random, errors = np.random.default_rng(5), {}
+    X = random.normal(size=(256, 3))
+    level = np.abs(X[:, 0] + X[:, 1] - 0.3) + 0.3 * X[:, 2]
+    y, eval_set = level + 0.05 * random.normal(size=256), (X[:100], level[:100])
+    for oblique in (False, True, "auto"):
+        model = SecretRegressor(oblique=oblique, prune=HoldOut(refit=False))
+        model.fit(X, y, eval_set=eval_set)
+        errors[oblique] = np.mean((model.predict(eval_set[0]) - eval_set[1]) ** 2)
+    assert errors[True] < 0.5 * errors[False]
+    assert errors["auto"] == errors[True]
+
+
+@pytest.mark.parametrize("share", [0.3, 0.8])
+def test_nodes_are_told_how_far_below_a_pruned_tree_they_lie(share):
+    X, y = make_fried(600, n_features=5, random_state=1)
+    tree = SecretRegressor(oblique=False, distill=False).fit(X, y).tree_
+    kept = np.random.default_rng(0).uniform(size=tree.n_nodes) < share
+    subtree, place = compact(tree, kept), number_in_compact(tree, kept)
+    expected = tree.depth - subtree.depth[place]
+    assert expected.max() > 0
+    found = early_stopping.levels_below(tree, subtree)
+    np.testing.assert_array_equal(found, expected)

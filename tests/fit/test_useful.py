@@ -63,6 +63,10 @@ def test_what_is_read_of_a_tree_knows_columns_that_were_left_out(tmp_path):
     again = SecretRegressor.load(tmp_path / "wide.model")
     np.testing.assert_array_equal(again.predict(table), expected)
     np.testing.assert_array_equal(again.predict(table[names[::-1]]), expected)
+    code: dict = {}
+    exec(model.export_code(), code)
+    found = [code["predict"](row) for row in table[:20].to_dict("records")]
+    np.testing.assert_allclose(found, expected[:20], rtol=1e-5)
     assert model.feature_importances_.shape == (120,)
     plain = SecretRegressor().fit(x, y)
     one_by_one = [plain.predict(row[None])[0] for row in x[:20]]

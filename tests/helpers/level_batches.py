@@ -139,7 +139,7 @@ def mixed_level(finder: SplitFinder, *, oblique: bool = True, seed: int = 0) -> 
 
 
 def find(level: Level, finder: SplitFinder) -> Split:
-    """As `secret_jax.fit.grow.search` calls a finder."""
+    """As `secret_jax.fit.grow.execution` calls a finder."""
     with np.errstate(all="ignore"):
         return finder.find(level)
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from exported_code import RUNS, assert_predicts
+from exported_code import RUNS, assert_predicts, run_onnx
 from handmade import CHAIN, SHAPES, STUMP, axis_stump, build_tree
 from random_trees import random_frame, random_tree, with_gates
 
-from secret_jax import SecretRegressor
+from secret_jax import SecretBoostingRegressor, SecretRegressor
 from secret_jax.data import encoding
 from secret_jax.datasets import load
 from secret_jax.inspect.code import onnx as graph
@@ -305,3 +305,17 @@ def test_programs_and_predict_agree_at_edges(name, request):
     expected = predicted(tree, frame)
     for run in RUNS.values():
         assert_predicts(run(tree, frame), expected, tree)
+
+
+def test_a_booster_agrees_at_edges():
+    X, y = mixed_table()
+    X = X.drop(columns="sold")
+    options = {"max_iter": 3, "max_leaf_nodes": 4, "ensemble": False}
+    model = SecretBoostingRegressor(**options).fit(X, y)
+    trees = model.ensemble_.boosters[0]
+    frame = pd.concat([edge_rows(tree, X, 40) for tree in trees])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        expected = model.predict(frame)
+    (found,) = run_onnx(model.export_code("onnx"), frame)
+    np.testing.assert_allclose(found, expected, atol=1e-5 * y.std())

@@ -158,11 +158,21 @@ def test_categories_that_are_numbers_have_all_their_digits_everywhere():
     assert not any(".0" in term for term in terms)
 
 
-def test_names_of_the_table_give_way_to_those_of_the_columns():
+@pytest.mark.parametrize(
+    ("names", "added"),
+    [
+        (("colour", "prediction", "leaf"), {"prediction_", "leaf_"}),
+        (("colour", "baseline", "baseline_"), {"baseline__"}),
+    ],
+)
+def test_names_of_the_table_give_way_to_those_of_the_columns(names, added):
     tree = build_tree(STUMP, seed=0)
-    schema = dataclasses.replace(tree.schema, names=("colour", "prediction", "leaf"))
-    frame = explained(dataclasses.replace(tree, schema=schema), rows()).to_dataframe()
-    assert {"prediction", "prediction_", "leaf", "leaf_"} <= set(frame)
+    schema = dataclasses.replace(tree.schema, names=names)
+    why = explained(dataclasses.replace(tree, schema=schema), rows())
+    frame = why.to_dataframe()
+    assert {*names, *added} <= set(frame)
+    total = frame.drop(columns=[*frame][-3:]).sum(axis=1)
+    np.testing.assert_allclose(total, why.prediction, rtol=1e-12, atol=1e-12)
 
 
 def stump_tree(root, left, right, errors, kind=SplitKind.AXIS, attribute=1):
@@ -195,6 +205,13 @@ def test_known_shares():
     # A split that saves nothing is worth nothing, one that costs neither.
     tree = stump_tree([0, 0.6], [-1, 0.6], [1, 0.6], [0.6, 0.7, 0.6])
     np.testing.assert_allclose(feature_importances(tree), [0, 1, 0])
+
+
+def test_an_interaction_with_a_category_is_shared_with_the_column():
+    """Of y = ±3 width + 8 bright + height: 16 by colour, 9 by both, 1 by height."""
+    model = SecretRegressor(prune=None, max_leaf_nodes=2, min_samples_split=0.5)
+    found = model.fit(*shop(512)).feature_importances_
+    np.testing.assert_allclose(found, np.array([4.5, 16 + 4.5, 1]) / 26, atol=0.05)
 
 
 def test_a_constant_target_has_none():

@@ -303,6 +303,17 @@ def test_which_output_has_to_be_said(shop_of_two):
                 read(*given, output=wrong)
 
 
+def test_deviations_of_outputs_are_those_of_the_trees_alone(shop_of_two):
+    model, X, Y = shop_of_two
+    prediction, deviation = model.predict(X, return_std=True)
+    assert prediction.shape == deviation.shape == Y.shape
+    for which, name in enumerate(Y):
+        _, expected = reading(model.tree_.output(name)).predict(X, return_std=True)
+        np.testing.assert_array_equal(deviation[:, which], expected)
+    with refusal("conformalize knows a single output", "has 2", "each of them"):
+        model.conformalize(X, Y)
+
+
 def test_importances_are_the_mean_over_the_outputs(shop_of_two):
     model, _, Y = shop_of_two
     alone = [reading(model.tree_.output(name)).feature_importances_ for name in Y]

@@ -7,6 +7,7 @@ from configurations import persons
 from sklearn.exceptions import NotFittedError
 
 from secret_jax import SecretClassifier, SecretRegressor
+from secret_jax.datasets import make_fried
 from secret_jax.inspect.stability import _frequencies
 
 N = 200
@@ -117,6 +118,13 @@ def test_what_holds_for_no_other_person_is_not_found_again():
     careless = model.stability(X, y, **draws).attrs["n_leaves"]
     found = model.stability(X, y, groups=who, **draws).attrs["n_leaves"]
     assert max(found) < min(careless)
+
+
+def test_resamples_do_not_grow_trees_on_copies():
+    X, y = make_fried(300, random_state=0)
+    model = SecretRegressor(oblique=False, distill=False).fit(X, y)
+    found = model.stability(X, y, n_resamples=3, random_state=0, verbose=0)
+    assert max(found.attrs["n_leaves"]) <= 1.5 * model.n_leaves_
 
 
 def test_classes_several_outputs_and_rows_of_no_weight():

@@ -18,10 +18,10 @@ from secret_jax.data.categories import UnseenCategoryWarning
 from secret_jax.data.columns import read_columns
 from secret_jax.data.encoding import encode
 from secret_jax.data.learning import ColumnOptions
-from secret_jax.fit.refine.gates import with_widths
 from secret_jax.fit.refine.training import to_tree, trainable
+from secret_jax.fit.refine.widths import with_widths
 from secret_jax.inspect.equations import conditions_at
-from secret_jax.inspect.words import split_sentence
+from secret_jax.inspect.words import path_sentence, split_sentence
 from secret_jax.tree.routing import leaf_shares_of
 from secret_jax.tree.structure import SplitKind
 
@@ -137,6 +137,17 @@ def test_an_axis_split_learns_the_side_of_the_gaps(side):
     both = found + split_sentence(tree, 0, side="right")
     assert both.count("or missing") == 1
     assert model.score(X, y) > 0.95
+
+
+def test_gaps_on_the_way_to_a_leaf_stand_in_brackets():
+    X, y = step("left")
+    y = y + (X[:, 1] > 0) * (y > 1)
+    tree = regressor("default", **STUMP | {"max_depth": 2}).fit(X, y).tree_
+    assert path_sentence(tree, int(tree.left[0])).endswith(" or missing")
+    ways = [path_sentence(tree, leaf) for leaf in np.flatnonzero(tree.is_leaf)]
+    both = [way for way in ways if " and " in way and " or missing" in way]
+    assert both
+    assert all(re.search(r"\([^()]+ or missing\)", way) for way in both)
 
 
 def test_gaps_that_differ_from_all_values_are_split_off():

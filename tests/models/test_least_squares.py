@@ -11,7 +11,12 @@ from handmade import LEAF, build_tree
 from statistics_by_hand import statistics_of
 
 from secret_jax.models.errors import mean_squared_errors
-from secret_jax.models.linear import MixtureLeaf, least_squares
+from secret_jax.models.linear import (
+    Constant,
+    LeastSquares,
+    MixtureLeaf,
+    least_squares,
+)
 from secret_jax.models.statistics import NodeStatistics, accumulate_to_root
 
 P = 4
@@ -149,3 +154,15 @@ def test_implied_models_are_those_of_growing_but_the_root(rows):
     assert np.array_equal(models.coefficient[1:], grown[1:])
     expected = least_squares(statistics)[0]
     np.testing.assert_allclose(models.coefficient[0], expected, rtol=1e-9, atol=1e-9)
+
+
+def test_degrees_are_those_of_the_rows_or_of_the_coefficients(rows):
+    x, y, *_ = rows
+    for n_rows in (2, 40):
+        statistics = statistics_of(x[:n_rows], y[:n_rows], np.ones(n_rows))
+        base = np.zeros((1, 1, 1 + P))
+        assert LeastSquares().fit(statistics, base).degrees == min(n_rows, 1 + P)
+        constant = Constant().fit(statistics, base + 1)
+        assert constant.degrees == 1
+        expected = [[[y[:n_rows].mean(), *np.zeros(P)]]]
+        np.testing.assert_allclose(constant.coefficient, expected)

@@ -45,6 +45,26 @@ def test_a_root_is_scikit_learns_quantile_regression(level, exact):
     assert (y <= ours.predict(X)).mean() == pytest.approx(level, abs=0.02)
 
 
+def test_medians_of_weak_slopes_are_not_shrunk():
+    random = np.random.default_rng(1)
+    X = random.normal(size=(3000, 3))
+    y = X @ [0.3, -0.3, 0.15] + random.normal(size=3000)
+    slopes = SecretRegressor(loss="absolute", **ROOT).fit(X, y).coefficients(0)
+    theirs = QuantileRegressor(quantile=0.5, alpha=0.0).fit(X, y).coef_
+    found = slopes.set_index("column").coefficient[["x0", "x1", "x2"]]
+    np.testing.assert_allclose(found, theirs, atol=0.02)
+
+
+def test_constant_leaves_of_the_absolute_error_are_medians():
+    X, y, _ = table()
+    options = {"loss": "absolute", "max_depth": 2, "min_samples_leaf": 20}
+    model = SecretRegressor.literature("cart", **options).fit(X, y)
+    leaf, said = model.apply(X), model.predict(X)
+    for node in np.unique(leaf):
+        own = y[leaf == node] - said[leaf == node]
+        assert np.mean(own <= -1e-6) <= 0.5 <= np.mean(own <= 1e-6)
+
+
 def test_outliers_hardly_count():
     random = np.random.default_rng(0)
     X = random.normal(size=(2000, 3))

@@ -17,6 +17,11 @@ def test_blocks_cover_all_rows_in_order(n_rows):
     assert np.array_equal(np.concatenate(found), np.arange(n_rows))
 
 
+def test_an_error_in_a_block_is_raised():
+    with pytest.raises(ZeroDivisionError):
+        list(in_blocks(lambda rows: 1 // (128 - rows.start), 300, 64))
+
+
 def test_no_more_than_a_few_blocks_wait_to_be_taken():
     begun = []
     blocks = in_blocks(lambda rows: begun.append(rows.start), 100_000, 10)

@@ -144,6 +144,16 @@ def guide(**fields):
     )
 
 
+def test_curvature_finds_the_bent_attribute_and_where_it_bends():
+    random = np.random.default_rng(0)
+    X = random.uniform(-1, 1, (800, 5))
+    y = X[:, 0] + np.abs(X[:, 3] - 0.2) * 2 + 0.1 * random.normal(size=800)
+    tree = guide().fit(X, y).tree_
+    assert (tree.kind[0], tree.attribute[0]) == (SplitKind.AXIS, 3)
+    threshold = tree.threshold[0] * tree.schema.scale[3] + tree.schema.center[3]
+    assert threshold == pytest.approx(0.2, abs=0.1)
+
+
 def test_an_interaction_that_no_single_attribute_shows_is_found():
     random = np.random.default_rng(1)
     X = random.uniform(-1, 1, (1500, 4))

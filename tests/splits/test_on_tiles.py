@@ -76,8 +76,9 @@ def test_a_node_that_found_nothing_tries_again():
     assert_same_splits(level, found, on_tiles(finder.find, level))
 
 
-@pytest.mark.parametrize("triton", [False, True])
-def test_a_step_of_em(rng, triton, monkeypatch):
+# The kernel takes no tiles of 40 rows, which are no whole blocks.
+@pytest.mark.parametrize(("triton", "tile"), [(False, 64), (True, 64), (True, 40)])
+def test_a_step_of_em(rng, triton, tile, monkeypatch):
     monkeypatch.setattr("secret_jax.splits.em_kernel.INTERPRETED", True)
     level = mixed_level(SECRET)
     share = rng.random((2, level.rows.n_rows)).astype(np.float32)
@@ -98,7 +99,7 @@ def test_a_step_of_em(rng, triton, monkeypatch):
     def step_on_tiles(level):
         return step(replace(level, rows=replace(level.rows, triton=triton)))
 
-    other = on_tiles(step_on_tiles, level)
+    other = on_tiles(step_on_tiles, level, tile)
     scale = np.einsum("nsii->nsi", found[0])
     scale = np.sqrt(scale[..., :, None] * scale[..., None, :])
     assert (np.abs(found[0] - other[0]) < 1e-5 * scale).all()

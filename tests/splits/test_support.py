@@ -9,6 +9,7 @@ from scipy import stats
 
 from secret_jax import LeastSquares, SecretRegressor
 from secret_jax.learners import SupportSplits
+from secret_jax.learners.guide import normal_score
 from secret_jax.learners.support import compared
 
 
@@ -28,6 +29,14 @@ def test_statistics_are_those_of_scipy():
         np.testing.assert_allclose(found[node], expected, atol=1e-4)
         each = stats.levene(one, other, center="mean", axis=0).statistic
         np.testing.assert_allclose(spread[node], each, rtol=1e-3)
+
+
+@pytest.mark.parametrize("degrees", [1, 3, 8])
+def test_scores_have_the_p_values_of_their_statistics(degrees):
+    expected = stats.norm.isf([0.5, 0.1, 0.01, 1e-4])
+    statistic = stats.chi2.isf(stats.norm.sf(expected), degrees)
+    found = normal_score(statistic, np.array(float(degrees)))
+    np.testing.assert_allclose(found, expected, atol=0.3 if degrees == 1 else 0.1)
 
 
 def support(**parameters):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import tracemalloc
 from dataclasses import dataclass
 from pathlib import Path
@@ -206,8 +207,10 @@ NEXT, COEFFICIENT = FORMAT_VERSION + 1, "fitted.tree_.coefficient"
 ALTERED = "was truncated, altered or damaged"
 DAMAGE = {
     "empty": (cut(0), "'tree.model' is not a .* is empty"),
+    "text": (lambda p: p.write_bytes(b"length,width\n1,2\n"), "not begin like one"),
     "pickle": (lambda p: p.write_bytes(b"\x80\x04\x95pickle"), "not begin like one"),
     "cut 4": (cut(4), ALTERED),
+    "cut 100": (cut(100), ALTERED),
     "cut 1000": (cut(1000), ALTERED),
     "cut end": (cut(-1), ALTERED),
     "archive": (other_archive, "not a .* without the member header"),
@@ -217,6 +220,7 @@ DAMAGE = {
         rf"format version {NEXT}, and .*: 9\.1\.",
     ),
     "shape": (members(**{COEFFICIENT: zeros(200)}), ALTERED),
+    "numbers": (members(**{"fitted.tree_.threshold": zeros(40)}), ALTERED),
     "nested": (members(**{"fitted.tree_.schema.center": zeros(40)}), ALTERED),
     "objects": (
         members(**{"fitted.tree_.left": np.array([{}] * 5, object)}),
@@ -225,7 +229,9 @@ DAMAGE = {
     "more": (members(another=zeros(8)), ALTERED),
     "content": (header(content={}), ALTERED),
     "checksum": (header(checksum="0" * 64), ALTERED),
+    "package": (header(package_version=1), ALTERED),
     "bomb": (members(**{COEFFICIENT: zeros(10**8)}), "in memory"),
+    "other bomb": (members(another=zeros(10**8)), "in memory"),
     "header bomb": (members(header=np.array("[" * 6_000_000)), ALTERED),
     "unfaithful": (unfaithful, ALTERED),
 }
@@ -244,6 +250,12 @@ def test_damage_is_told_before_it_takes_memory(saved, damage, monkeypatch):
     finally:
         tracemalloc.stop()
     assert most < 5_000_000
+
+
+def test_an_array_of_the_header_takes_no_memory_by_its_type(tmp_path):
+    odd = {"dtype": "<U100000000", "items": ["a"]}
+    crafted(tmp_path / "model", Model, names_=odd)
+    assert load_model(tmp_path / "model", Model).names_.dtype == object
 
 
 class Model(BaseEstimator):
@@ -408,6 +420,9 @@ def test_an_array_of_another_shape_or_type_is_found(name):
     others = [array[..., :-1], array[:-1], array[None]] * (array.size > 0)
     for other in (*others, *[array.astype(float)] * (array.dtype == "i4")):
         assert flaw_of(dataclasses.replace(tree, **{name: other}))
+    text = flaw_of(dataclasses.replace(tree, **{name: array.astype(str)}))
+    shape = re.escape(str(array.shape))
+    assert re.fullmatch(rf"{name} is <U\d+ of shape {shape}, not .* {shape}", text)
 
 
 @pytest.mark.parametrize(

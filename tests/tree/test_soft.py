@@ -21,7 +21,7 @@ from random_trees import with_gates
 
 from secret_jax.data.rows import Table
 from secret_jax.inspect.text import export_text
-from secret_jax.tree.reshape import hardened
+from secret_jax.tree.reshape import compact, hardened
 from secret_jax.tree.routing import apply, leaf_shares_of, paths_of, predict
 from secret_jax.tree.structure import Tree
 
@@ -95,6 +95,22 @@ def test_the_way_of_a_row_is_that_of_the_larger_shares():
     soft = with_gates(tree)
     assert np.array_equal(apply(soft, table), apply(tree, table))
     assert np.array_equal(paths_of(soft, table), paths_of(tree, table))
+
+
+def test_a_row_does_not_depend_on_the_others():
+    tree, table = with_gates(build_tree(BUSHY, seed=1)), rows(200)
+    together = predict(tree, table.take(slice(100)))
+    np.testing.assert_allclose(predict(tree, table)[:100], together, rtol=2e-5)
+    for row in (0, 63, 99):
+        alone = predict(tree, table.take(slice(row, row + 1)))
+        np.testing.assert_allclose(alone, together[row], rtol=1e-12)
+
+
+def test_gates_that_are_kept_keep_their_widths_and_without_splits_a_tree_is_hard():
+    tree = with_gates(build_tree(BUSHY, seed=1))
+    kept = compact(tree, np.ones(tree.n_nodes, bool))
+    assert np.array_equal(kept.gate_width, tree.gate_width)
+    assert not compact(tree, np.zeros(tree.n_nodes, bool)).is_soft
 
 
 @pytest.mark.parametrize(("sign", "side"), [(1.0, "a <= 1"), (-1.0, "a >= -1")])

@@ -94,6 +94,8 @@ def test_a_sum_is_what_its_trees_say_one_by_one(n_leaves, monkeypatch):
             expected = np.tensordot(steps[first:last], each[first:last], axes=1)
             found = total.values(rows, first, last)
             np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
+        found = TreeSum(trees).values(rows)
+        np.testing.assert_allclose(found, sum(each), rtol=2e-5, atol=2e-5)
 
 
 def test_sums_of_one_size_are_one_program(monkeypatch):

@@ -16,7 +16,7 @@ from secret_jax.estimators.common import TableEstimator, Targets
 from secret_jax.estimators.parameters import plan_of, seed_of
 from secret_jax.estimators.regressor import SecretRegressor
 from secret_jax.fit.plan import Plan
-from secret_jax.inspect.code.export import written
+from secret_jax.inspect.code.export import check_language, program_code
 from secret_jax.inspect.code.program import exported_sum
 from secret_jax.inspect.explain import savings
 from secret_jax.inspect.mixin import Importances
@@ -129,6 +129,7 @@ class EnsembleEstimator(Importances, TableEstimator):
         so many trees.
         """
         check_is_fitted(self)
+        check_language(language, {"function_name": function_name}, of_sum=True)
         classes, schema = Classes.of_estimator(self), self._schema
         trees, steps = zip(*self.ensemble_.trees(), strict=True)
         if classes is None and schema.n_outputs > 1:
@@ -138,7 +139,7 @@ class EnsembleEstimator(Importances, TableEstimator):
         model = exported_sum(
             trees, steps, loss=self._loss, classes=classes, output=chosen
         )
-        return written(model, language, function_name)
+        return program_code(model, language, function_name)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

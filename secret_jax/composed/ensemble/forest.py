@@ -49,7 +49,8 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator):
     n_estimators : int, default=100
         Number of trees.
     max_features : int, float, "sqrt", "log2" or None, default=1/3
-        Number of attributes that a node draws, or their share. None: all of them.
+        Number of attributes that a node draws, or their share. None: all of them. A
+        node in which none of them gives a split is searched on all others.
     min_samples_leaf : "auto", int or float, default="auto"
         Minimum number of rows of a leaf, or their share of the bag. "auto": 5, and up
         to 10 where there are many.

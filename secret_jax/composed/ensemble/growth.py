@@ -13,10 +13,10 @@ import numpy as np
 from secret_jax.composed.ensemble.model import Ensemble
 from secret_jax.data.rows import Rows, Table, join
 from secret_jax.data.schema import TableSchema
+from secret_jax.fit.grow.execution import GrowOptions
 from secret_jax.fit.grow.frontier import Root
 from secret_jax.fit.grow.grower import grown
 from secret_jax.fit.grow.on_device import resident
-from secret_jax.fit.grow.search import GrowOptions
 from secret_jax.fit.grow.trees import with_leaf_models
 from secret_jax.fit.prepare import parts_of
 from secret_jax.losses.interface import Loss

@@ -3,8 +3,8 @@
 import numpy as np
 
 from secret_jax.data.schema import TableSchema
+from secret_jax.fit.grow.execution import Execution, Found
 from secret_jax.fit.grow.frontier import Frontier
-from secret_jax.fit.grow.search import Execution, Found
 from secret_jax.runtime.hashing import mix, random_numbers
 from secret_jax.splits.interface import write_nodes
 from secret_jax.tree.structure import SplitKind

@@ -1,7 +1,7 @@
 """Growth loop: frontier, stable partition and stopping rules.
 
 The host keeps the frontier; what is done with rows happens where they lie
-(`search`), and splits are found by a split finder. A level does not care which tree
+(`execution`), and splits are found by a split finder. A level does not care which tree
 its nodes belong to, so several trees grow at the same time.
 """
 
@@ -18,10 +18,10 @@ from secret_jax.data.schema import TableSchema
 from secret_jax.fit.grow.attributes import AttributeDraw
 from secret_jax.fit.grow.best_first import BestFirst
 from secret_jax.fit.grow.builder import Builder
+from secret_jax.fit.grow.execution import Execution, GrowOptions, no_splits
 from secret_jax.fit.grow.frontier import Frontier, Places, Root
 from secret_jax.fit.grow.on_device import OnDevice
 from secret_jax.fit.grow.on_host import OnHost
-from secret_jax.fit.grow.search import Execution, GrowOptions
 from secret_jax.models.fitting import FittedNodes, NodeSummary, summary_of
 from secret_jax.models.interface import Models
 from secret_jax.runtime.devices import on_accelerator
@@ -69,118 +69,148 @@ def grown(
     each of one level of searches, and a function that gives the present trees, to the
     nodes, by the order of creation, that need not be split.
     """
-    places = Places.of(rows, roots)
-    level = Frontier.of(roots, places, schema)
-    rows_of_nodes: Execution
-    if options.finder.compiled and on_accelerator():
-        rows_of_nodes = OnDevice(places, schema, options, level)
-    else:
-        rows_of_nodes = OnHost(places, schema, options)
-    models = NodeModels(rows_of_nodes, options)
-    drawn = AttributeDraw(rows_of_nodes, schema, options.max_features)
-    builder = Builder(schema, len(roots))
-    level = models.fitted(level)
-    limits = [
-        options.max_leaf_nodes if root.max_leaf_nodes is None else root.max_leaf_nodes
-        for root in roots
-    ]
-    depths = [
-        options.max_depth if root.max_depth is None else root.max_depth
-        for root in roots
-    ]
-    deepest = np.array([np.inf if most is None else most for most in depths])
-    batches = options.in_batches
-    room = BestFirst(limits, eager=enough is not None, in_batches=batches)
-    full = np.array([most == 1 for most in limits])
-    leaves: list[Frontier] = []
-    waiting: _Waiting | None = None
-    n_turns, fixed, n_rows = 0, options.fixed, [len(root.rows) for root in roots]
-    given = np.full(len(roots), -1 if fixed is None else 0)  # positions among the fixed
-
-    def so_far() -> tuple[list[Grown], np.ndarray]:
-        trees, number = builder.finish(limits)
-        size = [tree.n_nodes for tree in trees]
-        fitted = models.of_trees(number, size)
-        order, leaf = rows_of_nodes.order(), np.zeros(sum(n_rows), np.int64)
-        unsplit = [level] if waiting is None else [level, waiting.level]
-        for part in [*leaves, *unsplit]:
-            place = order[slice_positions(part.start, part.stop)]
-            leaf[place] = np.repeat(part.node, part.stop - part.start)
-        leaf = number[leaf]
-        leaf -= np.repeat(np.cumsum(size) - size, n_rows)
-        each = np.split(leaf, np.cumsum(n_rows)[:-1])
-        return list(map(Grown, trees, fitted, each)), number
-
+    growth, n_turns = _Growth(rows, schema, options, roots, enough is not None), 0
     while True:
-        if len(level.node):
-            depth = builder.arrays["depth"][level.node]
+        if len(growth.level.node):
+            depth = growth.depth_of(growth.level)
             stage.at(detail=f"level {depth.max() + 1}")
-            reason = _reasons(
-                (StopReason.MIN_SAMPLES_SPLIT, level.weight < level.min_split_weight),
-                (StopReason.MIN_SAMPLES_LEAF, level.weight < 2 * level.min_leaf_weight),
-                (StopReason.MAX_DEPTH, depth >= deepest[level.tree]),
-                (StopReason.MAX_LEAF_NODES, full),
-            )
-            searched = reason == StopReason.SPLIT
-            open_nodes = level.take(searched)
-            found = drawn.find(open_nodes)
-            if fixed is not None:
-                put = fixed.put(found.splits, given[open_nodes.node])
-                found = found._replace(splits=put)
-            splits = found.splits
-            reason[searched] = why = _reasons(
-                (StopReason.PURE, splits.pure),
-                (StopReason.NO_USABLE_SPLIT, splits.kind == SplitKind.LEAF),
-                (
-                    StopReason.MIN_GAIN,
-                    splits.gain <= options.min_gain * splits.chance_gain,
-                ),
-            )
-            builder.stop(level.node, reason)
-            leaves.append(level.take(reason != StopReason.SPLIT))
-            # The rows that the search saw stand for all rows of the node.
-            gain = (splits.gain / found.share).astype(np.float32)
-            new = _Waiting(open_nodes, splits._replace(gain=gain))
-            new = new.take(why == StopReason.SPLIT)
-            parent = builder.arrays["parent"][new.level.node]
-            about = (new.level.tree, parent, new.level.node, new.splits.gain)
-            room.found(*(array.tolist() for array in about))
-            if waiting is not None and len(waiting.level.node):
-                new = jax.tree.map(lambda *a: np.concatenate(a), waiting, new)
-            waiting = new
-        assert waiting is not None
-        chosen, last = room.chosen()
-        if not chosen:
+            growth.search()
+        if not growth.divide():
             break
-        now = builder.among(waiting.level.node, chosen)
-        going, waiting = waiting.take(now), waiting.take(~now)
-        sides = rows_of_nodes.divide(going.level, going.splits, waiting.level)
+        n_turns += 1
+        if enough is not None and len(growth.level.node):
+            growth.end(enough(n_turns, growth.so_far))
+    growth.stop(growth.waiting.level, StopReason.MAX_LEAF_NODES)
+    return growth.so_far()[0]
+
+
+class _Growth:
+    """Trees that grow: nodes of the level, those that wait to be split, and leaves."""
+
+    def __init__(
+        self,
+        rows: Rows,
+        schema: TableSchema,
+        options: GrowOptions,
+        roots: Sequence[Root],
+        eager: bool,
+    ):
+        def own(name: str) -> list[int | None]:
+            usual, several = getattr(options, name), (getattr(r, name) for r in roots)
+            return [usual if each is None else each for each in several]
+
+        self._options, self._limits = options, own("max_leaf_nodes")
+        deepest = [np.inf if most is None else most for most in own("max_depth")]
+        self._deepest, self._n_rows = np.array(deepest), [len(r.rows) for r in roots]
+        places = Places.of(rows, roots)
+        level = Frontier.of(roots, places, schema)
+        self._rows: Execution
+        if options.finder.compiled and on_accelerator():
+            self._rows = OnDevice(places, schema, options, level)
+        else:
+            self._rows = OnHost(places, schema, options)
+        self._models = NodeModels(self._rows, options)
+        self._drawn = AttributeDraw(self._rows, schema, options.max_features)
+        self._builder = Builder(schema, len(roots))
+        self._room = BestFirst(self._limits, eager=eager, in_batches=options.in_batches)
+        # Of the nodes so far: positions among the fixed ones, -1 for none.
+        self._given = np.full(len(roots), -1 if options.fixed is None else 0)
+        self.level = self._models.fitted(level)
+        # Whether the tree of each node of the level may have no more leaves.
+        self._full = np.array([most == 1 for most in self._limits])
+        self.waiting = _Waiting(
+            level.take(np.zeros(0, int)), no_splits(0, schema, options.finder)
+        )
+        self._leaves: list[Frontier] = []
+
+    def depth_of(self, level: Frontier) -> np.ndarray:
+        """Depth of the nodes of a level; a root's is 0."""
+        return self._builder.arrays["depth"][level.node]
+
+    def search(self) -> None:
+        """Find splits of the nodes of the level; those that have none are leaves."""
+        level, options = self.level, self._options
+        reason = _reasons(
+            (StopReason.MIN_SAMPLES_SPLIT, level.weight < level.min_split_weight),
+            (StopReason.MIN_SAMPLES_LEAF, level.weight < 2 * level.min_leaf_weight),
+            (StopReason.MAX_DEPTH, self.depth_of(level) >= self._deepest[level.tree]),
+            (StopReason.MAX_LEAF_NODES, self._full),
+        )
+        searched = reason == StopReason.SPLIT
+        open_nodes = level.take(searched)
+        splits, share = self._drawn.find(open_nodes)
+        if options.fixed is not None:
+            splits = options.fixed.put(splits, self._given[open_nodes.node])
+        least = options.min_gain * splits.chance_gain
+        reason[searched] = why = _reasons(
+            (StopReason.PURE, splits.pure),
+            (StopReason.NO_USABLE_SPLIT, splits.kind == SplitKind.LEAF),
+            (StopReason.MIN_GAIN, splits.gain <= least),
+        )
+        self._builder.stop(level.node, reason)
+        self._leaves.append(level.take(reason != StopReason.SPLIT))
+        # The rows that the search saw stand for all rows of the node.
+        gain = (splits.gain / share).astype(np.float32)
+        new = _Waiting(open_nodes, splits._replace(gain=gain))
+        new = new.take(why == StopReason.SPLIT)
+        parent = self._builder.arrays["parent"][new.level.node]
+        about = new.level.tree, parent, new.level.node, new.splits.gain
+        self._room.found(*(array.tolist() for array in about))
+        if len(self.waiting.level.node):
+            new = jax.tree.map(lambda *a: np.concatenate(a), self.waiting, new)
+        self.waiting = new
+
+    def divide(self) -> bool:
+        """Split the best of the nodes that wait; their children are the next level."""
+        chosen, last = self._room.chosen()
+        if not chosen:
+            return False
+        builder, fixed = self._builder, self._options.fixed
+        now = builder.among(self.waiting.level.node, chosen)
+        going, self.waiting = self.waiting.take(now), self.waiting.take(~now)
+        sides = self._rows.divide(going.level, going.splits, self.waiting.level)
         # A search that saw a sample of the rows may have misjudged the sides.
         least = np.minimum(sides.left_weight, sides.right_weight)
         light = least < going.level.min_leaf_weight
         few = going.level.take(light)
-        builder.stop(few.node, StopReason.MIN_SAMPLES_LEAF)
-        leaves.append(few)
-        room.drop(few.tree.tolist(), few.node.tolist())
+        self.stop(few, StopReason.MIN_SAMPLES_LEAF)
+        self._room.drop(few.tree.tolist(), few.node.tolist())
         parents, splits = going.take(~light)
         middle, left, right = (array[~light] for array in sides)
         child = builder.split(parents, splits, left >= right)
         weight = np.stack([left, right], axis=1).ravel()
-        level = models.fitted(parents.children(child, middle, weight))
-        full = np.repeat(builder.among(parents.node, last), 2)
+        self.level = self._models.fitted(parents.children(child, middle, weight))
+        self._full = np.repeat(builder.among(parents.node, last), 2)
         if fixed is not None:
-            own = given[parents.node]
+            own = self._given[parents.node]
             below = np.where(own[:, None] >= 0, fixed.below[own], -1)
-            given = np.append(given, below)
-        n_turns += 1
-        if enough is not None and len(level.node):
-            ended = builder.among(level.node, enough(n_turns, so_far))
-            builder.stop(level.node[ended], StopReason.PRUNED)
-            leaves.append(level.take(ended))
-            level, full = level.take(~ended), full[~ended]
-    rest = waiting.level
-    builder.stop(rest.node, StopReason.MAX_LEAF_NODES)
-    return so_far()[0]
+            self._given = np.append(self._given, below)
+        return True
+
+    def end(self, nodes: np.ndarray) -> None:
+        """Leave nodes of the level unsplit."""
+        ended = self._builder.among(self.level.node, nodes)
+        self.stop(self.level.take(ended), StopReason.PRUNED)
+        self.level, self._full = self.level.take(~ended), self._full[~ended]
+
+    def stop(self, level: Frontier, why: StopReason) -> None:
+        """Make leaves of nodes."""
+        self._builder.stop(level.node, why)
+        self._leaves.append(level)
+
+    def so_far(self) -> tuple[list[Grown], np.ndarray]:
+        """The trees, and by the order of creation the number of every node in them."""
+        trees, number = self._builder.finish(self._limits)
+        size = [tree.n_nodes for tree in trees]
+        fitted = self._models.of_trees(number, size)
+        order, leaf = self._rows.order(), np.zeros(sum(self._n_rows), np.int64)
+        for part in [*self._leaves, self.level, self.waiting.level]:
+            place = order[slice_positions(part.start, part.stop)]
+            leaf[place] = np.repeat(part.node, part.stop - part.start)
+        leaf = number[leaf]
+        leaf -= np.repeat(np.cumsum(size) - size, self._n_rows)
+        each = np.split(leaf, np.cumsum(self._n_rows)[:-1])
+        return list(map(Grown, trees, fitted, each)), number
 
 
 class _Waiting(NamedTuple):

@@ -16,7 +16,7 @@ from jaxtyping import Array
 
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.tiles import TiledRows
-from secret_jax.fit.grow.search import checked_splits
+from secret_jax.fit.grow.execution import checked_splits
 from secret_jax.models.statistics import ROUNDING_32, NodeStatistics
 from secret_jax.runtime.devices import chosen_device, runs_triton
 from secret_jax.runtime.linalg import AnyArray, safe_divide
@@ -47,7 +47,7 @@ class Tiles(NamedTuple):
     targets: AnyArray
     weight: AnyArray
     place: AnyArray  # row array, int32: among the places of the roots
-    # (n_places,), int32: see `secret_jax.fit.grow.search.Execution`.
+    # (n_places,), int32: see `secret_jax.fit.grow.execution.Execution`.
     order: AnyArray
 
 

@@ -19,6 +19,13 @@ import numpy as np
 
 from secret_jax.data.rows import Table
 from secret_jax.data.schema import TableSchema
+from secret_jax.fit.grow.execution import (
+    Division,
+    Execution,
+    Found,
+    GrowOptions,
+    no_splits,
+)
 from secret_jax.fit.grow.frontier import Frontier, Places
 from secret_jax.fit.grow.level_programs import (
     Asked,
@@ -32,13 +39,6 @@ from secret_jax.fit.grow.level_programs import (
     searched,
     statistics_of,
     unpacked,
-)
-from secret_jax.fit.grow.search import (
-    Division,
-    Execution,
-    Found,
-    GrowOptions,
-    no_splits,
 )
 from secret_jax.models.statistics import NodeStatistics
 from secret_jax.runtime.devices import is_out_of_memory, on_accelerator

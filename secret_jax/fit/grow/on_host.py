@@ -12,8 +12,7 @@ import numpy as np
 
 from secret_jax.data.ragged import RaggedRows
 from secret_jax.data.schema import TableSchema
-from secret_jax.fit.grow.frontier import Frontier, Places, partition
-from secret_jax.fit.grow.search import (
+from secret_jax.fit.grow.execution import (
     Division,
     Execution,
     Found,
@@ -21,6 +20,7 @@ from secret_jax.fit.grow.search import (
     checked_splits,
     no_splits,
 )
+from secret_jax.fit.grow.frontier import Frontier, Places, partition
 from secret_jax.models.statistics import NodeStatistics, slice_statistics
 from secret_jax.runtime.hashing import random_numbers
 from secret_jax.runtime.parallel import in_blocks, side_by_side
@@ -28,9 +28,9 @@ from secret_jax.runtime.shapes import slice_positions
 from secret_jax.splits.interface import Level, Roles, Split, write_nodes
 from secret_jax.tree.comparisons import left_of
 
-# More rows than the first number are searched in an even number of parts, for as many
-# threads, each of rows enough for a thread of its own. The same on every machine, as
-# who is together may round otherwise.
+# More rows than the first number are searched in an even number of parts, each of
+# about the second number of rows: enough for a thread of its own. The same on every
+# machine, as who is together may round otherwise.
 _SHARED, _TOGETHER = 1 << 14, 3 << 13
 
 

@@ -22,9 +22,9 @@ import numpy as np
 
 from secret_jax.data.rows import Rows, join
 from secret_jax.data.schema import TableSchema
+from secret_jax.fit.grow.execution import GrowOptions
 from secret_jax.fit.grow.frontier import Root
 from secret_jax.fit.grow.grower import Enough, Grown, SoFar, grown
-from secret_jax.fit.grow.search import GrowOptions
 from secret_jax.runtime.devices import carried, chosen_device
 from secret_jax.runtime.parallel import one_thread_for_products
 from secret_jax.runtime.progress import Stage, Step
@@ -162,24 +162,23 @@ class _Meeting:
         waiting, self._waiting = self._waiting, []
         self._leader = threading.get_ident()
         try:
-            groups = list(_groups(waiting))
+            for group in list(_groups(waiting)):
+                try:
+                    found = _grown_as_one([growth for growth, _ in group])
+                except BaseException as error:  # of fits of one form: of them all
+                    found = [error] * len(group)
+                for (_, own), trees in zip(group, found, strict=True):
+                    if isinstance(trees, BaseException):
+                        own.set_exception(trees)
+                    else:
+                        own.set_result(trees)
         except BaseException as error:  # as of a finder that is no key
-            groups = []
-            for _, own in waiting:
+            for own in (own for _, own in waiting if not own.done()):
                 own.set_exception(error)
-        for group in groups:
-            try:
-                found = _grown_as_one([growth for growth, _ in group])
-            except BaseException as error:  # of fits of one form: of them all
-                found = [error] * len(group)
-            for (_, own), trees in zip(group, found, strict=True):
-                if isinstance(trees, BaseException):
-                    own.set_exception(trees)
-                else:
-                    own.set_result(trees)
-        self._leader = None
-        self._n_busy += len(waiting)
-        self._changed.notify_all()
+        finally:
+            self._leader = None
+            self._n_busy += len(waiting)
+            self._changed.notify_all()
 
 
 _MEETING: ContextVar[_Meeting | None] = ContextVar("meeting", default=None)

@@ -9,9 +9,9 @@ import numpy as np
 
 from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
+from secret_jax.fit.grow.execution import GrowOptions
 from secret_jax.fit.grow.frontier import Root
 from secret_jax.fit.grow.grower import Enough, Grown
-from secret_jax.fit.grow.search import GrowOptions
 from secret_jax.fit.grow.together import Growth, grow
 from secret_jax.models.fitting import fit_models, with_models
 from secret_jax.models.interface import LeafModel

@@ -16,6 +16,7 @@ from secret_jax.fit.interface import (
     Refined,
 )
 from secret_jax.fit.prune.path import penalised
+from secret_jax.fit.refine.widths import deviations, with_widths
 from secret_jax.losses.interface import Loss
 from secret_jax.models.errors import total_error
 from secret_jax.models.fitting import fit_models
@@ -23,7 +24,6 @@ from secret_jax.models.interface import LeafModel
 from secret_jax.runtime.programs import refuse_after_fork
 from secret_jax.runtime.values import POSITIVE, TupleOf, at_least, real, refuse
 from secret_jax.tree.routing import apply, values
-from secret_jax.tree.soft import paths
 from secret_jax.tree.structure import SplitKind, Tree
 
 _WIDTHS = (0.0, 0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.25, 0.3)  # that `Blend` tries
@@ -32,44 +32,6 @@ _WIDTHS = (0.0, 0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.25, 0.3)  # that `Blend` tri
 _PENALTY, _PENALTY_RISE = 6.0, 1.1
 # Trees with more leaves are no starts.
 _MOST_LEAVES = 256
-# A deviation is an estimate: more rows do not make a better gate.
-_MOST_MEASURED = 65536
-# Least width, in deviations of the attributes over the table: a split between two rows
-# that nearly coincide must not become a cliff that no gradient climbs.
-_LEAST_WIDTH = 1e-3
-
-
-def deviations(tree: Tree, rows: Rows) -> np.ndarray:
-    """Standard deviation of every split's projection among the rows of its node.
-
-    ``rows``: in random order. Returns (n_nodes,), float64: 0 in leaves, at splits on
-    discrete attributes and in nodes without two rows.
-    """
-    rows = rows.take(slice(None, _MOST_MEASURED))
-    inner = np.flatnonzero(~tree.is_leaf)
-    deviation = np.zeros(tree.n_nodes)
-    along = paths(tree.left, tree.parent, n_inner=len(inner), n_leaves=tree.n_leaves)
-    number = np.cumsum(tree.is_leaf) - 1
-    leaf = number[apply(tree, rows.table)]
-    for i, node in enumerate(inner):
-        inside = (along.left[:, i] + along.right[:, i] > 0)[leaf]
-        weight = rows.weight[inside]
-        if len(weight) < 2 or tree.kind[node] == SplitKind.DISCRETE:
-            continue
-        projection = rows.table.x[inside] @ tree.direction[node].astype(np.float64)
-        mean = np.average(projection, weights=weight)
-        deviation[node] = np.sqrt(np.average((projection - mean) ** 2, weights=weight))
-    return deviation
-
-
-def with_widths(tree: Tree, relative: float, deviation: np.ndarray) -> Tree:
-    """Soften a tree with gates of one width, in units of each node's deviation.
-
-    ``deviation`` (n_nodes,): see `deviations`. A width of 0 makes the tree hard.
-    """
-    least = _LEAST_WIDTH * np.linalg.norm(tree.direction, axis=1)
-    width = np.maximum(relative * deviation, least) if relative > 0 else 0 * least
-    return replace(tree, gate_width=width.astype(np.float32))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,7 +24,7 @@ from secret_jax.fit.interface import (
     Fitted,
 )
 from secret_jax.fit.prune.rules import HoldOut
-from secret_jax.fit.refine.gates import deviations, with_widths
+from secret_jax.fit.refine.widths import deviations, with_widths
 from secret_jax.losses.interface import Loss
 from secret_jax.models.errors import total_error
 from secret_jax.models.fitting import fit_models

@@ -7,11 +7,13 @@ from secret_jax.inspect.code.program import ExportedModel, exported
 from secret_jax.inspect.code.python import python_code
 from secret_jax.inspect.code.sql import sql_code
 from secret_jax.inspect.text import dot_code
-from secret_jax.inspect.view import Readable
+from secret_jax.inspect.view import Readable, as_view
 
 Language = Literal["python", "sql", "onnx", "dot"]
 _GOES_WITH = {"function_name": ("sql", "python"), "table": ("sql",)}
 _GOES_WITH |= {"max_depth": ("dot",)}
+# What a sum of trees is not exported to, and why.
+_NOT_OF_SUMS = {"sql": "it takes databases too long", "dot": "it is too long to draw"}
 
 
 def export_code(
@@ -65,7 +67,7 @@ def export_code(
         `apply` names them. Where the condition of a box holds, the way is "yes". Edges
         are as wide as their share of the training rows, boxes coloured by the mean of
         the target, or by the most frequent class; a leaf's tooltip says why it was not
-        split.
+        split. Of a sum the eight largest terms are shown.
 
     Raises
     ------
@@ -105,23 +107,21 @@ def export_code(
     >>> [one.name for one in (*graph.graph.input, *graph.graph.output)]
     ['X', 'prediction']
     """
-    model = exported(tree, output)
-    return written(model, language, function_name, table, max_depth)
+    options = {"function_name": function_name, "table": table, "max_depth": max_depth}
+    check_language(language, options)
+    if language == "dot":
+        return dot_code(as_view(tree, output), max_depth)
+    return program_code(exported(tree, output), language, function_name, table)
 
 
-def written(
-    model: ExportedModel,
-    language: str,
-    function_name: str | None = None,
-    table: str | None = None,
-    max_depth: int | None = None,
-) -> Any:
-    """Write a tree, or a sum of trees, in a language; check what goes with it."""
+def check_language(
+    language: str, options: dict[str, Any], *, of_sum: bool = False
+) -> None:
+    """Refuse a language that a tree, or a sum, is not written in, with its options."""
     if not isinstance(language, str) or language not in get_args(Language):
         raise ValueError(
             f"language is {language!r}; choose 'python', 'sql', 'onnx' or 'dot'."
         )
-    options = {"function_name": function_name, "table": table, "max_depth": max_depth}
     for option, value in options.items():
         if option != "max_depth" and not isinstance(value, str | None):
             raise TypeError(f"{option} is {value!r}; give text or None.")
@@ -130,14 +130,20 @@ def written(
                 f"{option} is {value!r}, which says nothing to {language!r}. Leave it "
                 f"out, or set language={_GOES_WITH[option][-1]!r}."
             )
-    if language in ("sql", "dot") and model.view is None:
+    if of_sum and language in _NOT_OF_SUMS:
         raise ValueError(
-            f"A sum of trees is not exported to {language!r}: it is too long to draw, "
-            "and for databases. distill() gives one tree, which "
-            f"export_code({language!r}) writes."
+            f"A sum of trees is not exported to {language!r}: {_NOT_OF_SUMS[language]}."
+            f" distill() gives one tree, which export_code({language!r}) writes."
         )
-    if model.view is not None and language == "dot":
-        return dot_code(model.view, max_depth)
+
+
+def program_code(
+    model: ExportedModel,
+    language: str,
+    function_name: str | None = None,
+    table: str | None = None,
+) -> Any:
+    """Write a tree, or a sum of trees, in Python, SQL or ONNX."""
     if language == "onnx":
         return onnx_model(model)
     if language == "sql":

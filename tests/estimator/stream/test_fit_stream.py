@@ -12,7 +12,7 @@ import pytest
 from sklearn.base import clone
 from stream_tables import SMALL, assert_same_model, mixed_table, pieces, write_parts
 
-from secret_jax import SecretRegressor
+from secret_jax import HoldOut, SecretRegressor
 from secret_jax.datasets import make_fried
 from secret_jax.estimators.stream.batches import Wanted, opened
 from secret_jax.estimators.stream.fit import fit_stream
@@ -157,6 +157,21 @@ def test_the_sample_may_be_larger_and_stays_within_bounds(table):
         n_rows = finished.data.rows.n_rows
         assert abs(n_rows - wanted) < 5 * np.sqrt(wanted)
         assert finished.data.sampled_share == pytest.approx(n_rows / len(used))
+
+
+def test_held_out_rows_do_not_depend_on_the_order_of_the_rows(table):
+    used, parts = table[["a", "b", "y"]], []
+    plan = SecretRegressor(prune=HoldOut(refit=False), **SMALL)._plan()
+    for frame in (used, used.sample(frac=1.0, random_state=0)):
+        fitted = fit_stream(plan, opened([frame], Wanted(("y",))), ("y",)).fitted
+        held_out, training = (
+            fitted.tree.schema.restore_targets(part.targets)
+            for part in (fitted.held_out, fitted.training)
+        )
+        assert not set(held_out) & set(training)
+        parts.append(np.sort(held_out))
+    # The scale differs in its last digit.
+    np.testing.assert_allclose(*parts, rtol=1e-9)
 
 
 def test_progress_tells_rows_rate_and_how_far_it_is(table):

@@ -11,9 +11,9 @@ from configurations import encoded, grow
 
 from secret_jax import RssSplits
 from secret_jax.fit.grow import on_host
+from secret_jax.fit.grow.execution import GrowOptions
 from secret_jax.fit.grow.frontier import Root
 from secret_jax.fit.grow.grower import grown
-from secret_jax.fit.grow.search import GrowOptions
 from secret_jax.fit.grow.trees import with_leaf_models
 from secret_jax.learners import CartSplits
 from secret_jax.models.fitting import fit_models

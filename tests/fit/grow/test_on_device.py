@@ -14,11 +14,11 @@ from traceable_finder import VarianceSplits
 from benchmarks.device.counting import as_on_accelerator
 from secret_jax import SecretRegressor
 from secret_jax.fit.grow import on_device
+from secret_jax.fit.grow.execution import GrowOptions, no_splits
 from secret_jax.fit.grow.frontier import Frontier, Places, Root
 from secret_jax.fit.grow.grower import grown
 from secret_jax.fit.grow.on_device import OnDevice
 from secret_jax.fit.grow.on_host import OnHost
-from secret_jax.fit.grow.search import GrowOptions, no_splits
 from secret_jax.tree.structure import SplitKind
 
 N_ROWS = 700

@@ -33,7 +33,7 @@ from secret_jax.models.statistics import NodeStatistics
 from secret_jax.tree.degrees import model_degrees, split_degrees
 from secret_jax.tree.reshape import compact
 from secret_jax.tree.routing import paths_of, values
-from secret_jax.tree.structure import SplitKind, Tree
+from secret_jax.tree.structure import SplitKind, StopReason, Tree
 from secret_jax.tree.walk import values_at
 
 
@@ -67,6 +67,44 @@ def test_pruning_finds_the_best_of_all_subtrees(shape, clip_margin, n_outputs):
         assert error == pytest.approx(best, rel=1e-4)
         assert error_of(pruned, given.held_out) == pytest.approx(best, rel=1e-4)
         assert fold_trees == ()
+
+
+def test_splits_that_no_pruning_row_reaches_are_cut():
+    tree, table = build_tree(SHAPES["bushy"], seed=0), rows()
+    left = table.take(paths_of(tree, table)[1] == tree.left[0])
+    as_predicted = Rows(left, values(tree, left), np.ones(len(left.x)))
+    given = Evidence(as_predicted.take(slice(0)), as_predicted)
+    pruned, error, _, _ = HoldOut()(tree, given)
+    assert error == pytest.approx(0, abs=1e-8)
+    assert tree.left[tree.right[0]] >= 0
+    sides = [0, pruned.left[0], pruned.right[0]]
+    assert pruned.is_leaf[sides].tolist() == [False, False, True]
+
+
+@pytest.mark.parametrize("configuration", ["default", "paper"])
+def test_a_pruned_model_is_a_subtree_of_the_grown_one(configuration):
+    X, y = crease()
+    # The noise by which equations are shortened is that of the pruned tree.
+    full = {"oblique": True, "equation_tolerance": 0}
+    whole = regressor(configuration, prune=None, **full).fit(X, y).tree_
+    model = regressor(configuration, prune=HoldOut(refit=False), **full)
+    part = model.fit(X, y, eval_set=crease(seed=7)).tree_
+    assert part.n_leaves < whole.n_leaves == model.n_leaves_grown_
+    pairs = [(0, 0)]
+    for one, other in pairs:
+        names = ["coefficient", "weight"]
+        if part.is_leaf[one]:
+            cut = not whole.is_leaf[other]
+            expected = StopReason.PRUNED if cut else whole.stop_reason[other]
+            assert part.stop_reason[one] == expected
+            assert part.kind[one] == SplitKind.LEAF
+        else:
+            names += ["kind", "direction", "threshold"]
+            pairs.append((part.left[one], whole.left[other]))
+            pairs.append((part.right[one], whole.right[other]))
+        for name in names:
+            own, grown = getattr(part, name)[one], getattr(whole, name)[other]
+            assert np.array_equal(own, grown), name
 
 
 def test_a_tie_goes_to_the_smaller_tree_and_without_rows_the_tree_stays():

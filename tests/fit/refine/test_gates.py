@@ -21,7 +21,7 @@ from secret_jax.data.rows import Rows
 from secret_jax.fit.alternatives import fit_tree
 from secret_jax.fit.pipeline import refine
 from secret_jax.fit.refine import training
-from secret_jax.fit.refine.gates import Blend, deviations, with_widths
+from secret_jax.fit.refine.gates import Blend
 from secret_jax.fit.refine.training import (
     Judges,
     TrainingRows,
@@ -32,6 +32,7 @@ from secret_jax.fit.refine.training import (
     train_chunk,
     trainable,
 )
+from secret_jax.fit.refine.widths import deviations, with_widths
 from secret_jax.losses.classes import CrossEntropy
 from secret_jax.losses.numbers import SQUARED_ERROR
 from secret_jax.runtime.programs import program
@@ -139,6 +140,30 @@ def test_gates_and_leaves_have_rates_of_their_own_and_are_averaged():
         average = jax.tree.map(lambda a, v: 0.98 * a + 0.02 * v, average, values)
     chex.assert_trees_all_close(alone(found.parameters), values, atol=2e-5)
     chex.assert_trees_all_close(alone(found.average), average, atol=2e-5)
+
+
+@pytest.mark.parametrize("loss", [SQUARED_ERROR, CrossEntropy()])
+@every_number_of_outputs
+def test_gradients_are_differences_of_the_objective(loss, n_outputs):
+    part = labelled_rows(n_outputs=n_outputs)
+    share = np.exp(part.targets) / (1 + np.exp(part.targets).sum(axis=1)[:, None])
+    structure = trainable(gated(n_outputs=n_outputs), oblique=True, n_leaves=16)
+    random = np.random.default_rng(0)
+    start = jax.tree.map(
+        lambda array: array + 0.3 * random.normal(size=array.shape) * (array != 0),
+        structure.start(),
+    )
+    with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"):
+        given = structure, batch_of(part._replace(targets=share)), loss
+        gradient = jax.jit(jax.grad(objective), static_argnums=3)(start, *given)
+        for name, array in start._asdict().items():
+            along = random.normal(size=array.shape) * (array != 0)
+            above, below = (
+                float(COST(start._replace(**{name: array + step * along}), *given))
+                for step in (1e-4, -1e-4)
+            )
+            slope = float(np.sum(along * getattr(gradient, name)))
+            assert slope == pytest.approx((above - below) / 2e-4, rel=1e-3, abs=1e-6)
 
 
 @every_number_of_outputs

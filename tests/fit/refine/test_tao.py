@@ -13,7 +13,7 @@ from secret_jax.data.encoding import encode
 from secret_jax.data.rows import Rows
 from secret_jax.datasets import make_3dsin, make_fried
 from secret_jax.estimators.parameters import value_of
-from secret_jax.fit.grow.search import GrowOptions
+from secret_jax.fit.grow.execution import GrowOptions
 from secret_jax.fit.grow.trees import Recipe
 from secret_jax.fit.refine import tao as tao_module
 from secret_jax.fit.refine.tao import Tao, improve, subtree_costs
@@ -208,3 +208,11 @@ def test_every_way_of_pruning_can_be_refined(prune):
     again = regressor("default", refine="tao", **options)
     again.fit(X.iloc[order].reset_index(drop=True), y.iloc[order].to_numpy())
     assert_same_tree(again.tree_, model.tree_)
+
+
+@pytest.mark.parametrize(("n_rows", "options"), [(128, {"max_depth": 0}), (1, {})])
+def test_single_leaves_and_single_rows_are_refined(n_rows, options):
+    X, y = crease(128)
+    model = regressor("default", refine="tao", **options).fit(X[:n_rows], y[:n_rows])
+    assert model.n_leaves_ == 1
+    assert np.isfinite(model.predict(X)).all()

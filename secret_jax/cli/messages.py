@@ -1,0 +1,45 @@
+"""What commands tell, and the files they write to, for all of them.
+
+Results go to standard output, progress and notes to standard error.
+"""
+
+import os
+import sys
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any
+
+PROGRAM = "secret-jax"
+QUIET = ContextVar("quiet", default=False)
+_PICTURES = (".png", ".pdf", ".svg", ".jpg")
+
+
+class CommandError(ValueError):
+    """Something the user can mend; the text is the whole message."""
+
+
+def check_output(path: str | None, picture: bool = False) -> None:
+    """Refuse a file that cannot be written before the work, not after it."""
+    if path is None:
+        return
+    folder = os.path.dirname(path) or "."
+    if os.path.isdir(path):
+        raise CommandError(f"{path!r} is a folder; name a file in it")
+    if not os.path.isdir(folder):
+        raise CommandError(f"{path!r} cannot be written: there is no folder {folder!r}")
+    if picture and Path(path).suffix.lower() not in _PICTURES:
+        raise CommandError(f"{path!r} ends like no picture ({', '.join(_PICTURES)})")
+
+
+def draw(model: Any, path: str | Path) -> None:
+    """Draw a tree to a file."""
+    import matplotlib
+
+    matplotlib.use("Agg")  # only files are drawn to, no display is needed
+    model.plot_tree().savefig(path, dpi=150)
+
+
+def say(line: str) -> None:
+    """Print a line of progress, or a note, to standard error."""
+    if not QUIET.get():
+        print(line, file=sys.stderr, flush=True)
