@@ -286,46 +286,36 @@ def _on_streams(path: Path) -> list[dict[str, Any]]:
 
 def peers(machine: Machine) -> Iterator[Line]:
     """One constant tree of 64 leaves by what else is installed, and EM in PyTorch."""
-    on_gpu = machine.platform != "cpu"
     one = {"n_estimators": 1, "learning_rate": 1.0}
     for n_rows in machine.sizes(1_000_000, 10_000_000):
         X, y = (np.asarray(a) for a in make_fried(n_rows, random_state=0, device="cpu"))
-        made: dict[str, Any] = {}
-        if importlib.util.find_spec("lightgbm"):
-            from lightgbm import LGBMRegressor
-
-            made["LightGBM, processors"] = LGBMRegressor(
-                **one, num_leaves=64, verbose=-1
-            )
-        if importlib.util.find_spec("xgboost"):
-            from xgboost import XGBRegressor  # pyright: ignore[reportMissingImports]
-
-            where = "cuda" if on_gpu else "cpu"
-            made[f"XGBoost, {where}"] = XGBRegressor(
-                **one, max_leaves=64, max_depth=0, grow_policy="lossguide", device=where
-            )
-        if importlib.util.find_spec("catboost"):
-            from catboost import (  # pyright: ignore[reportMissingImports]
-                CatBoostRegressor,
-            )
-
-            made["CatBoost"] = CatBoostRegressor(
-                iterations=1,
-                learning_rate=1.0,
-                depth=6,
-                verbose=0,
-                allow_writing_files=False,
-                task_type="GPU" if on_gpu else "CPU",
-            )
-        for what, model in made.items():
-            yield _fitted(what, model, X, y, machine)
+        where = ("cuda", "GPU") if machine.platform != "cpu" else ("cpu", "CPU")
+        several = {
+            "lightgbm": ("LGBMRegressor", one | {"num_leaves": 64, "verbose": -1}),
+            "xgboost": (
+                "XGBRegressor",
+                one
+                | {"max_leaves": 64, "max_depth": 0, "device": where[0]}
+                | {"grow_policy": "lossguide"},
+            ),
+            "catboost": (
+                "CatBoostRegressor",
+                one
+                | {"depth": 6, "verbose": 0, "task_type": where[1]}
+                | {"allow_writing_files": False},
+            ),
+        }
+        for package, (name, options) in several.items():
+            if importlib.util.find_spec(package):
+                model = getattr(importlib.import_module(package), name)(**options)
+                yield _fitted(package, model, X, y, machine)
     if importlib.util.find_spec("torch"):
         yield from _em_in_torch(machine)
 
 
 def _em_in_torch(machine: Machine) -> Iterator[Line]:
     """Plain batched steps of EM: what one would write for nodes of equal size."""
-    import torch  # pyright: ignore[reportMissingImports]
+    torch: Any = importlib.import_module("torch")
 
     n_nodes, n_rows, width = (4, 256, 5) if machine.small else (1024, 2048, 11)
     where = "cuda" if machine.platform != "cpu" else "cpu"
