@@ -243,7 +243,8 @@ def predictions(machine: Machine) -> Iterator[Line]:
     for n_rows in machine.sizes(1_000_000, 10_000_000):
         X, y = make_fried(n_rows, random_state=0, device=machine.platform)
         model.fit(X, y)
-        first, later = _first_and_later(lambda: model.predict(X, output="device"))  # noqa: B023
+        predict = functools.partial(model.predict, X, output="device")
+        first, later = _first_and_later(predict)
         rate = f"{n_rows / later / 1e6:,.0f} million rows a second"
         yield Line("predictions", f"{n_rows:,} x 10", first, later, rate)
 
@@ -257,7 +258,7 @@ def busy(machine: Machine) -> Iterator[Line]:
             model.fit(X, y)
         with tempfile.TemporaryDirectory() as folder:
             with jax.profiler.trace(folder):
-                seconds = timed(lambda: model.fit(X, y))[1].clock  # noqa: B023
+                seconds = timed(functools.partial(model.fit, X, y))[1].clock
             traces = Path(folder).rglob("*.trace.json.gz")
             events = [e for path in traces for e in _on_streams(path)]
         spent = sum(event["dur"] for event in events) / 1e6

@@ -268,6 +268,9 @@ def _of_members(node: Array, n_nodes: int, values: Array) -> Array:
 
     if n_parts == 1:
         return of_part(node[0], values[0])
+
+    def add(total: Array, part: tuple[Array, Array]) -> tuple[Array, None]:
+        return total + of_part(*part), None
+
     total = jnp.zeros((n_nodes, values.shape[-1]), values.dtype)
-    add = lambda total, part: (total + of_part(*part), None)  # noqa: E731
     return jax.lax.scan(add, total, (node, values))[0]

@@ -138,10 +138,9 @@ def _ridge_by_cross_validation(
     if n_regressors > _MOST_REGRESSORS:
         n_varying = np.count_nonzero(np.isfinite(scale), axis=1)
         price = _price_of_choice(_MOST_REGRESSORS, n_varying)
+        least, most = np.full(n_nodes, -np.inf), _MOST_REGRESSORS
         kept, _ = selected_forward(
-            *(correlation, slope, variance, np.full(n_nodes, -np.inf)),
-            _LEAST_UNEXPLAINED,
-            most=_MOST_REGRESSORS,
+            correlation, slope, variance, least, _LEAST_UNEXPLAINED, most=most
         )
         kept = kept[:, : max(np.count_nonzero(kept >= 0, axis=1).max(initial=0), 1)]
         node, there = np.arange(n_nodes)[:, None], kept >= 0
