@@ -363,6 +363,16 @@ def as_they_lie(X: Any) -> RowShards:
     return RowShards(X, len(X), np.zeros(X.shape[1]))
 
 
+def devices_of(X: Any) -> tuple[Any, ...]:
+    """Devices that whole rows lie on, in their order; none for rows of one place."""
+    if not is_sharded(X):
+        return ()
+    array = X.x if isinstance(X, RowShards) else X
+    if array.sharding.shard_shape(array.shape)[1] < array.shape[1]:
+        return ()
+    return tuple(part.device for _, part in as_they_lie(X).parts)
+
+
 def computing_for(
     X: Any, device: str | None, *, fall_back: bool = False
 ) -> AbstractContextManager[None]:
