@@ -380,6 +380,7 @@ def computing_for(
     shape = getattr(X, "shape", None) or (
         (len(X),) if isinstance(X, list | tuple) else None
     )
-    there = is_resident(X) or is_sharded(X)
-    n_rows = None if there or not isinstance(shape, tuple) else shape[0]
-    return computing_on(device, fall_back=fall_back, n_rows=n_rows)
+    shape = shape if isinstance(shape, tuple) else ()
+    there = is_resident(X) or is_sharded(X) or not shape
+    n_rows = None if there else shape[0]
+    return computing_on(device, fall_back=fall_back, n_rows=n_rows, shape=shape)

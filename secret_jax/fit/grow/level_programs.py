@@ -304,10 +304,10 @@ def _sums(tiles: Tiles, n_regressors: int) -> Array:
     joint = jnp.concatenate([one, joint[:, 1:] - rows.spread(mean)], axis=1)
     products = rows.products(weight * joint, joint)
     lengths = rows.lengths
-    parts = [mean, products.reshape(rows.n_nodes, -1)]
-    parts += [rows.least(targets), -rows.least(-targets)]
-    parts += [part.astype(jnp.float32) for part in (lengths // _PART, lengths % _PART)]
-    return jnp.concatenate(parts, axis=1)
+    length = jnp.stack([lengths // _PART, lengths % _PART], axis=1)
+    parts = [mean, products, rows.least(targets), -rows.least(-targets), length]
+    parts = [part.reshape(rows.n_nodes, -1) for part in parts]
+    return jnp.concatenate([part.astype(jnp.float32) for part in parts], axis=1)
 
 
 def statistics_of(

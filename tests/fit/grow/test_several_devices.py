@@ -21,80 +21,119 @@ from secret_jax.fit.grow import grower, on_device
 from secret_jax.runtime import programs
 
 programs.OPTIMIZATION_LEVEL = 0
+# Room for few nodes and rows at first: that of two must grow.
+ROOM = dict(_NODES=2, _FEWEST_NODES=2, _FEWEST_ROWS=128)
 SMALL = dict(random_state=0, max_depth=2, min_samples_leaf=40, prune=None)
-call, found, called, laid = programs.Program.__call__, {}, {}, []
+SAME = ("attribute", "kind", "left", "right", "goes_left", "weight", "stop_reason")
+call = programs.Program.__call__
+called, laid = {}, []  # on several devices: the last calls; the first tiles
 
 
 def noted(program, *arguments, **static):
+    result = call(program, *arguments, **static)
     if static.get("mesh"):
         name = program.__wrapped__.__name__
         called[name] = program, arguments, static
-    result = call(program, *arguments, **static)
-    if static.get("mesh") and name == "laid_out":
-        laid.append(result)
+        if name == "laid_out":
+            laid.append(result)
     return result
 
 
-def grown(model, X, y, several):
+def grown(model, X, y, several, **more):
     called.clear()
+    laid.clear()
     with (
         mock.patch.object(grower, "on_accelerator", lambda: several),
-        mock.patch.multiple(on_device, _NODES=8, _FEWEST_NODES=8, _FEWEST_ROWS=128),
+        mock.patch.multiple(on_device, **ROOM),
         mock.patch.object(programs.Program, "__call__", noted),
     ):
-        model.fit(shard_rows(X) if several else X, y)
-    assert bool(called) == several
-    return model.tree_, np.asarray(model.predict(X))
+        model.fit(shard_rows(X) if several else X, y, **more)
+    return model.tree_, model.score(X, y)
 
 
-def compared(name, model, X, y):
-    expected, before = grown(model, X, y, False)
-    tree, after = grown(model, X, y, True)
-    same = ("attribute", "kind", "left", "right", "weight", "stop_reason", "goes_left")
-    found[name] = {"leaves": int(expected.n_leaves)} | {
-        f: bool(np.array_equal(getattr(tree, f), getattr(expected, f))) for f in same
-    }
-    found[name]["apart"] = {
-        f: float(np.abs(getattr(tree, f) - getattr(expected, f)).max())
-        for f in ("threshold", "direction", "coefficient")
-    } | {"prediction": float(np.mean(np.abs(after != before)))}
-    length, x = np.asarray(laid[-1].rows.length), laid[-1].x
-    found[name]["rows"] = length.reshape(8, -1).sum(axis=1).tolist()
-    shares = [s.data.nbytes / x.nbytes for s in x.addressable_shards]
-    found[name]["shares"] = shares
+def rows_of_devices():
+    length = np.asarray(laid[0].rows.length)
+    shards = laid[0].x.addressable_shards
+    assert {shard.data.nbytes * len(shards) for shard in shards} == {laid[0].x.nbytes}
+    return length.reshape(len(shards), -1).sum(axis=1).tolist()
 
 
-def between():
-    sizes = {"pred": 1, "s32": 4, "u32": 4, "f32": 4}
-    collective = "all-reduce|all-gather|reduce-scatter|all-to-all|collective-permute"
+def bytes_between():
+    size = {"pred": 1, "s32": 4, "u32": 4, "f32": 4}
+    names = "all-reduce|all-gather|reduce-scatter|all-to-all|collective-permute"
     every = {}
     for name, (program, arguments, static) in called.items():
-        text = program.jitted(arguments).lower(*arguments, **static).compile().as_text()
+        lowered = program.jitted(arguments).lower(*arguments, **static)
         own = every[name] = collections.Counter()
-        for kind, op in re.findall(rf"= (.*?) ({collective})(?:-start)?\\(", text):
-            for dtype, shape in re.findall(r"(\\w+)\\[([\\d,]*)\\]", kind):
-                own[op] += sizes[dtype] * math.prod(map(int, filter(None, shape.split(","))))
+        text = lowered.compile().as_text()
+        for kinds, op in re.findall(rf"= (.*?) ({names})(?:-start)?\\(", text):
+            for dtype, shape in re.findall(r"(\\w+)\\[([\\d,]*)\\]", kinds):
+                numbers = math.prod(map(int, filter(None, shape.split(","))))
+                own[op] += size[dtype] * numbers
     return every
 
 
-rng = np.random.default_rng(0)
+found = {"trees": {}, "rows": {}, "bytes": {}}
+
+
+def compared(name, model, X, y, **more):
+    expected, _ = grown(model, X, y, False, **more)
+    tree, _ = grown(model, X, y, True, **more)
+    apart = {
+        f: float(np.abs(getattr(tree, f) - getattr(expected, f)).max(initial=0.0))
+        for f in ("threshold", "direction", "coefficient")
+    }
+    same = [np.array_equal(getattr(tree, f), getattr(expected, f)) for f in SAME]
+    found["trees"][name] = {"leaves": int(tree.n_leaves), "same": all(same), **apart}
+    found["rows"][name] = rows_of_devices()
 
 
 def planes(n_rows):
+    rng = np.random.default_rng(0)
     X = rng.normal(size=(n_rows, 4)).astype(np.float32)
     y = np.abs(4 * X[:, 0] + X[:, 1]) + 2 * (X[:, 2] > 0.3) + X[:, 3]
     return X, y + 0.1 * rng.normal(size=n_rows)
 
 
 X, y = planes(1800)
-compared("paper, oblique", SecretRegressor.paper(random_state=0, max_depth=2), X, y)
-found["bytes"] = {"paper": between()}
-axis = SecretRegressor.paper(random_state=0, max_depth=2, oblique=False)
+paper, axis = (
+    SecretRegressor.paper(random_state=0, max_depth=2, oblique=oblique)
+    for oblique in (True, False)
+)
 compared("paper, axis", axis, X, y)
-compared("default", SecretRegressor(oblique=True, **SMALL), X, y)
-found["bytes"]["default"] = between()
+compared("paper, oblique", paper, X, y)
+found["bytes"]["paper"] = bytes_between()
+grown(paper, *planes(8000), True)
+found["bytes"]["paper, more rows"] = bytes_between()
+oblique = SecretRegressor(oblique=True, **SMALL)
+compared("default", oblique, X, y)
+found["bytes"]["default"] = bytes_between()
+
+# Folds beside all rows, gaps and categories, weights: by way of the host's columns.
+mixed = X.copy()
+mixed[::7, 1], mixed[:, 3] = np.nan, np.floor(2 * X[:, 3]).clip(-2, 2)
+weight = 1.0 + np.arange(len(y)) % 3
+compared("weights", SecretRegressor(**SMALL), X, y, sample_weight=weight)
+several = dict(prune="cross-validation", oblique=False, distill=False)
+several["categorical_features"] = [3]
+compared("gaps", SecretRegressor(**SMALL | several), mixed, y)
+
+# Of larger nodes than a search sees other rows are seen.
+few = SecretRegressor(splits=RssSplits(max_samples=256), oblique=True, **SMALL)
+found["scores"] = [grown(few, *planes(8000), where)[1] for where in (False, True)]
+
+# Where it is not worth it, or not wanted, or the table stays on one for many trees.
+found["devices"] = {}
+for name, model, n_rows in (
+    ("few rows", oblique, 300),
+    ("named", SecretRegressor(oblique=True, device="cpu:1", **SMALL), 1800),
+):
+    grown(model, *planes(n_rows), True)
+    found["devices"][name] = len(rows_of_devices()) if laid else 1
 print(json.dumps(found))
 """
+
+N_DEVICES, N_ROWS, N_TRAIN = 8, 1800, 1125
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +142,19 @@ def found(tmp_path_factory) -> dict:
     return on_eight_devices(_SCRIPT, JAX_COMPILATION_CACHE_DIR=folder)
 
 
+@pytest.mark.parametrize(
+    "name", ["paper, oblique", "paper, axis", "default", "weights", "gaps"]
+)
+def test_the_tree_is_that_of_one_device(found, name):
+    its = found["trees"][name]
+    assert its["leaves"] > 2
+    assert its["same"]
+    assert its["threshold"] < 1e-5
+    assert its["direction"] < 1e-5
+    assert its["coefficient"] < 1e-5
+
+
 def test_print(found):
     import json
-    print(json.dumps(found, indent=1))
+    print(json.dumps(found))
     assert 0
