@@ -62,7 +62,7 @@ class Tiled(Ragged):
 
 
 class Shared(Tiled):
-    """Rows of all nodes on several devices, some of them on a few; an axis of `vmap`."""
+    """Rows of nodes on several devices, or a few of them; an axis of `vmap`."""
 
     def __init__(self, n_devices):
         super().__init__(64)
@@ -83,13 +83,14 @@ class Shared(Tiled):
         return np.stack([in_tiles(*pair, self.n_tiles, self.tile) for pair in pairs])
 
     def nodes(self, values):
-        return np.stack([super(Shared, self).nodes(values)] * len(self.lengths))
+        return np.stack([super().nodes(values)] * len(self.lengths))
 
     def rows_of(self, found, shape):
         each = zip(found, self.rows.filled, strict=True)
         there = [
-            np.moveaxis(np.broadcast_to(own, (self.n_tiles, *shape, 64)), 0, -2)
-            .reshape(*shape, -1)[..., (np.arange(64) < filled[:, None]).ravel()]
+            np.moveaxis(
+                np.broadcast_to(own, (self.n_tiles, *shape, 64)), 0, -2
+            ).reshape(*shape, -1)[..., (np.arange(64) < filled[:, None]).ravel()]
             for own, filled in each
         ]
         return np.concatenate(there, axis=-1)[..., self.back]

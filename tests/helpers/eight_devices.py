@@ -20,9 +20,7 @@ def on_eight_devices(script: str, **environment: str) -> dict:
     counted = "import jax; assert jax.device_count() == 8\n"
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", counted + script],
-        env=os.environ
-        | {"PYTHONPATH": str(ROOT), "XLA_FLAGS": flags}
-        | environment,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "XLA_FLAGS": flags} | environment,
         capture_output=True,
         text=True,
         check=False,
