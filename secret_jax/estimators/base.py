@@ -109,7 +109,7 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
         """
         plan = self._plan()
         with self._fitting(X) as progress:
-            devices = () if self.device else devices_of(X)
+            devices = devices_of(X, self.device)
             plan = replace(plan, progress=progress, devices=devices)
             with names_restored(self, "tree_"):
                 given, targets = self._given(X, y, sample_weight, groups)
@@ -198,8 +198,10 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
         model.prune = model.refine = None
         plan = model._plan()
         with self._fitting(X) as progress:
+            devices = devices_of(X, self.device)
+            plan = replace(plan, progress=progress, devices=devices)
             given, _ = scaled_rows(model._given(X, y, sample_weight)[0])
-            fitted = fit_tree(replace(plan, progress=progress), given, None).fitted
+            fitted = fit_tree(plan, given, None).fitted
         path, errors = training_path(fitted.candidates[0].trees[0], fitted.training)
         return Bunch(ccp_alphas=path.alphas, impurities=errors)
 
