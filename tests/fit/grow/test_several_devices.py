@@ -109,11 +109,12 @@ oblique = SecretRegressor(oblique=True, **SMALL)
 compared("default", oblique, X, y)
 found["bytes"]["default"] = bytes_between()
 
-# Folds beside all rows, gaps and categories, weights: by way of the host's columns.
+# Weights, and nodes that wait; five folds beside all rows, gaps and categories.
 mixed = X.copy()
 mixed[::7, 1], mixed[:, 3] = np.nan, np.floor(2 * X[:, 3]).clip(-2, 2)
 weight = 1.0 + np.arange(len(y)) % 3
-compared("weights", SecretRegressor(**SMALL), X, y, sample_weight=weight)
+best_first = SecretRegressor(**SMALL | dict(max_depth=None, max_leaf_nodes=5))
+compared("weights", best_first, X, y, sample_weight=weight)
 several = dict(prune="cross-validation", oblique=False, distill=False)
 several |= dict(categorical_features=[3], leaf="constant")
 compared("gaps", SecretRegressor(**SMALL | several), mixed, y)
