@@ -13,14 +13,15 @@ from secret_jax.data.encoding import Unencoded, unencoded
 from secret_jax.data.rows import Table
 from secret_jax.data.validation import (
     ArrayLike,
+    CheckedRows,
     TableLike,
     names_restored,
+    scaled_rows,
     validated,
 )
 from secret_jax.estimators.common import (
     NestedParameters,
     TableEstimator,
-    Targets,
     forget_calibration,
 )
 from secret_jax.estimators.parameters import plan_of, seed_of
@@ -28,7 +29,6 @@ from secret_jax.fit.alternatives import fit_tree
 from secret_jax.fit.interface import PruningRule, RefinementWarning
 from secret_jax.fit.pipeline import Fit, refine, refitted
 from secret_jax.fit.plan import Plan
-from secret_jax.fit.prepare import CheckedRows, scaled_rows
 from secret_jax.fit.prune.path import of_size, training_path
 from secret_jax.inspect.equations import check_node
 from secret_jax.inspect.mixin import InspectionMixin
@@ -110,14 +110,16 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
         with self._fitting(X) as progress:
             plan = replace(plan, progress=progress)
             with names_restored(self, "tree_"):
-                given, targets = self._given(X, y, sample_weight, groups)
-                others = self._pruning_rows(eval_set, targets)
+                given = self._given(X, y, sample_weight, groups)
+                others = self._pruning_rows(eval_set, given)
                 if groups is not None and others is not None:
                     raise ValueError("Give groups or eval_set, not both.")
-                together = others is not None and len(eval_set) == 3
-                given, others = scaled_rows(given, others, together)
+                if others is not None and len(eval_set) == 3:
+                    given, others = scaled_rows(given, others)
+                else:
+                    (given,) = scaled_rows(given)
                 finished = fit_tree(plan, given, others)
-                self._keep(finished, **targets.learned)
+                self._keep(finished, **given.learned)
             return self._refined(plan, finished)
 
     def _keep(self, finished: Fit, **learned: Any) -> None:
@@ -144,7 +146,7 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
     def _plan(self) -> Plan:
         return plan_of(self, seed_of(self.random_state))
 
-    def _pruning_rows(self, eval_set: Any, known: Targets) -> CheckedRows | None:
+    def _pruning_rows(self, eval_set: Any, known: CheckedRows) -> CheckedRows | None:
         if eval_set is None:
             return None
         holds_out = isinstance(self.prune, PruningRule) and self.prune.fraction
@@ -196,7 +198,7 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
         model.prune = model.refine = None
         plan = model._plan()
         with self._fitting(X) as progress:
-            given, _ = scaled_rows(model._given(X, y, sample_weight)[0])
+            (given,) = scaled_rows(model._given(X, y, sample_weight))
             fitted = fit_tree(replace(plan, progress=progress), given, None).fitted
         path, errors = training_path(fitted.candidates[0].trees[0], fitted.training)
         return Bunch(ccp_alphas=path.alphas, impurities=errors)
@@ -298,7 +300,7 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
                 "Take smaller(gates=False).refit(X, y)."
             )
         known = self._fitted_targets(tree.schema)
-        rows, _ = scaled_rows(self._given(X, y, sample_weight, None, known)[0])
+        (rows,) = scaled_rows(self._given(X, y, sample_weight, None, known))
         return self._with_tree(refitted(self._plan(), tree, rows))
 
     def _with_tree(self, tree: Tree) -> Self:

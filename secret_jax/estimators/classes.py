@@ -14,8 +14,7 @@ from secret_jax.data.labels import (
     indicators,
     validated_labels,
 )
-from secret_jax.data.validation import ArrayLike, TableLike
-from secret_jax.estimators.common import Targets
+from secret_jax.data.validation import ArrayLike, CheckedRows, TableLike
 from secret_jax.inspect.view import Classes
 
 
@@ -83,13 +82,16 @@ class ClassesMixin(ClassifierMixin):
     def _probabilities(self, X: TableLike) -> np.ndarray:
         raise NotImplementedError
 
-    def _class_targets(
-        self, y: ArrayLike, X: TableLike, weight: np.ndarray, known: np.ndarray | None
-    ) -> Targets:
-        """Indicators of the ``known`` classes, by default of those of the rows."""
+    def _targets(
+        self, y: ArrayLike, X: Any, weight: np.ndarray, known: CheckedRows | None
+    ) -> CheckedRows:
+        """Indicators of the classes of the ``known`` rows, or else of these."""
         caller, where = type(self).__name__, "y" if known is None else "its y"
         labels = validated_labels(y, X, caller)
-        classes = classes_of(labels, weight, caller, y) if known is None else known
+        if known is None:
+            classes = classes_of(labels, weight, caller, y)
+        else:
+            classes = known.learned["classes_"]
         values = indicators(labels, classes, where)
         checked_costs(getattr(self, "costs", None), classes)
         priors = checked_priors(getattr(self, "priors", None), classes)
@@ -98,7 +100,7 @@ class ClassesMixin(ClassifierMixin):
         named = getattr(y, "columns", [getattr(y, "name", "")])
         name = named[0] if len(named) and isinstance(named[0], str) else ""
         learned = {"classes_": classes, "target_name_": name}
-        return Targets(values, names, weight, learned)
+        return CheckedRows(X, values, weight, names, learned=learned)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

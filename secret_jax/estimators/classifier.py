@@ -7,10 +7,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from secret_jax.data.validation import ArrayLike, TableLike
+from secret_jax.data.validation import ArrayLike, CheckedRows, TableLike
 from secret_jax.estimators.base import TreeEstimator
 from secret_jax.estimators.classes import ClassesMixin
-from secret_jax.estimators.common import Targets
 from secret_jax.estimators.parameters import CLASS_NAMED, ClassifierParameters, Named
 from secret_jax.estimators.presets import CLASS_LITERATURE, Presets
 from secret_jax.inspect.view import with_all_classes
@@ -133,15 +132,15 @@ class SecretClassifier(Presets, ClassesMixin, TreeEstimator, ClassifierParameter
         return self.tree_.loss.margin(value[:, 0])
 
     def _targets(
-        self, y: ArrayLike, X: TableLike, weight: Any, known: Targets | None = None
-    ) -> Targets:
+        self, y: ArrayLike, X: Any, weight: np.ndarray, known: CheckedRows | None
+    ) -> CheckedRows:
+        rows = super()._targets(y, X, weight, known)
         if known is not None:
-            return self._class_targets(y, X, weight, known.learned["classes_"])
-        targets = self._class_targets(y, X, weight, None)
-        count = with_all_classes(targets.values).sum(axis=0)
-        for label in targets.learned["classes_"][count == 1][:1].tolist():
+            return rows
+        count = with_all_classes(rows.targets).sum(axis=0)
+        for label in rows.learned["classes_"][count == 1][:1].tolist():
             warn(
                 f"The class {label!r} has a single row: no rows are left to tell how "
                 "well it is predicted. Give more of them, or leave the class out."
             )
-        return targets
+        return rows

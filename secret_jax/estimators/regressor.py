@@ -11,13 +11,11 @@ from sklearn.utils.metadata_routing import UNUSED
 from secret_jax.data.shards import as_they_lie
 from secret_jax.data.validation import (
     ArrayLike,
+    CheckedRows,
     TableLike,
-    names_of,
     validated,
-    validated_targets,
 )
 from secret_jax.estimators.base import TreeEstimator
-from secret_jax.estimators.common import Targets
 from secret_jax.estimators.conformal import ConformalMixin, node_deviations
 from secret_jax.estimators.parameters import RegressorParameters, value_of
 from secret_jax.estimators.presets import PaperPreset
@@ -291,19 +289,12 @@ class SecretRegressor(
             return routing.predict_where_they_lie(tree, as_they_lie(X))
 
     def _targets(
-        self, y: ArrayLike, X: TableLike, weight: Any, known: Targets | None = None
-    ) -> Targets:
-        values = targets = validated_targets(y, X)
-        n_outputs = values.shape[1]
-        if known is not None:
-            if n_outputs != known.values.shape[1]:
-                raise ValueError(
-                    f"there are {n_outputs} output(s), but y has "
-                    f"{known.values.shape[1]}. Give both the same columns."
-                )
-            targets = np.concatenate([known.values, values])
-        value_of("loss", self.loss).check_targets(targets)
-        return Targets(values, names_of(y, n_outputs), weight, {})
+        self, y: ArrayLike, X: Any, weight: np.ndarray, known: CheckedRows | None
+    ) -> CheckedRows:
+        rows = super()._targets(y, X, weight, known)
+        every = [rows.targets] if known is None else [known.targets, rows.targets]
+        value_of("loss", self.loss).check_targets(np.concatenate(every))
+        return rows
 
     @property
     def _lowest(self) -> float:  # counts and amounts are never negative

@@ -14,13 +14,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from secret_jax.data.validation import CheckedRows
 from secret_jax.fit.early_stopping import PATIENCE_LEVELS, EarlyStopping, FirstLook
 from secret_jax.fit.grow.grower import Grown
 from secret_jax.fit.grow.trees import Recipe
 from secret_jax.fit.interface import Candidate, Evidence, Fitted, PruningRule, Refined
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import (
-    CheckedRows,
     Prepared,
     divided,
     in_units_of,

@@ -13,10 +13,10 @@ from secret_jax.data.rows import Rows, every_copy, join, merged
 from secret_jax.data.sampling import ROW_ORDER, hold_out
 from secret_jax.data.scaling import column_sums, moments_of
 from secret_jax.data.schema import TableSchema
-from secret_jax.data.shards import as_they_lie, is_resident, is_sharded
+from secret_jax.data.shards import as_they_lie
 from secret_jax.data.source import RowSource, TableSource
 from secret_jax.data.tails import with_flat_tails
-from secret_jax.data.validation import of_eval_set, scaled_weight
+from secret_jax.data.validation import CheckedRows, of_eval_set
 from secret_jax.fit.grow.fixed import columns_of_fixed
 from secret_jax.fit.grow.frontier import ROUNDING
 from secret_jax.fit.interface import Evidence, PruningRule
@@ -34,29 +34,6 @@ _SAMPLED_SHARE = 1 / 32
 MOST_SAMPLED = 1 << 19
 
 
-class CheckedRows(NamedTuple):
-    """Validated input of a fit."""
-
-    X: Any  # array or DataFrame of shape (n_rows, n_columns)
-    targets: np.ndarray  # (n_rows, n_outputs), float64
-    weight: np.ndarray  # (n_rows,), float64
-    target_names: tuple[str, ...] = ("y",)
-    # (n_rows,), float64, see `secret_jax.data.rows.Rows`.
-    group: np.ndarray | None = None
-
-    @property
-    def on_device(self) -> bool:
-        """Whether X lies on devices."""
-        return is_resident(self.X) or is_sharded(self.X)
-
-    def counting(self) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray | None]:
-        """X, on the host; of rows that have a weight targets, weights and groups."""
-        X = np.asarray(self.X) if self.on_device else self.X
-        used = self.weight > 0
-        group = None if self.group is None else self.group[used]
-        return X, self.targets[used], self.weight[used], group
-
-
 class Prepared(NamedTuple):
     """Rows for growing and pruning, with the sources of all rows."""
 
@@ -68,17 +45,6 @@ class Prepared(NamedTuple):
     source: RowSource | None
     prune_rows: Rows | None  # rows of ``eval_set``, or a sample of them
     prune_source: RowSource | None  # all of ``eval_set``
-
-
-def scaled_rows(
-    given: CheckedRows, others: CheckedRows | None = None, together: bool = False
-) -> tuple[CheckedRows, CheckedRows | None]:
-    """Scale weights to a mean of one, of both sets of rows together if asked."""
-    if others is None or not together:
-        return given._replace(weight=scaled_weight(given.weight)), others
-    weight = scaled_weight(np.concatenate([given.weight, others.weight]))
-    own, other = np.split(weight, [len(given.weight)])
-    return given._replace(weight=own), others._replace(weight=other)
 
 
 def prepare(plan: Plan, given: CheckedRows, eval_set: CheckedRows | None) -> Prepared:
@@ -159,7 +125,7 @@ def _where_they_lie(
     plan: Plan, given: CheckedRows
 ) -> tuple[TableSource, Learner] | None:
     """Leave many rows of plain numbers on their devices; None if it is not worth it."""
-    X, targets, weight, names, group = given
+    X, targets, weight, names, group, _ = given
     options = plan.columns
     plain = options.categorical_features is None and options.split_features is None
     plain = plain and options.use_regressors and group is None and bool(weight.all())

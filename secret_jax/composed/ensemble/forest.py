@@ -17,12 +17,17 @@ from secret_jax.data.encoding import encode
 from secret_jax.data.rows import Merged, Rows, merged
 from secret_jax.data.sampling import ROW_ORDER, draws_of_groups
 from secret_jax.data.schema import TableSchema
-from secret_jax.data.validation import ArrayLike, TableLike, names_restored
+from secret_jax.data.validation import (
+    ArrayLike,
+    TableLike,
+    names_restored,
+    scaled_rows,
+)
 from secret_jax.estimators.parameters import CountOrShare
 from secret_jax.fit.grow.attributes import n_inputs
 from secret_jax.fit.grow.frontier import Root
 from secret_jax.fit.grow.on_device import resident
-from secret_jax.fit.prepare import read_rows, scaled_rows
+from secret_jax.fit.prepare import read_rows
 from secret_jax.runtime.parallel import N_WORKERS, in_blocks
 from secret_jax.runtime.progress import Stage
 from secret_jax.runtime.values import Range, at_least, is_integer
@@ -137,8 +142,8 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator):
         """
         reading = self._reading()
         with names_restored(self, "ensemble_"), self._fitting(X) as progress:
-            given, _ = self._given(X, y, sample_weight, groups)
-            schema, source, _ = read_rows(reading, scaled_rows(given)[0])
+            given = self._given(X, y, sample_weight, groups)
+            schema, source, _ = read_rows(reading, *scaled_rows(given))
             distinct = merged(source.take(None), ROW_ORDER)
             numbers = range(self.n_estimators)
             bags = [self._bag(distinct.rows, reading.seed, i) for i in numbers]
