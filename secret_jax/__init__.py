@@ -26,9 +26,7 @@ if TYPE_CHECKING:
     from secret_jax.composed.ordinal import (
         SecretOrdinalClassifier as SecretOrdinalClassifier,
     )
-    from secret_jax.data.categories import (
-        UnseenCategoryWarning as UnseenCategoryWarning,
-    )
+    from secret_jax.data.columns import UnseenCategoryWarning as UnseenCategoryWarning
     from secret_jax.data.shards import shard_rows as shard_rows
     from secret_jax.estimators.classifier import SecretClassifier as SecretClassifier
     from secret_jax.estimators.regressor import SecretRegressor as SecretRegressor
@@ -58,7 +56,7 @@ _NAMES = {
     "composed.ensemble.forest": "SecretForestRegressor",
     "composed.kernel.trees": "KernelTreeClassifier KernelTreeRegressor",
     "composed.ordinal": "SecretOrdinalClassifier",
-    "data.categories": "UnseenCategoryWarning",
+    "data.columns": "UnseenCategoryWarning",
     "data.shards": "shard_rows",
     "estimators.classifier": "SecretClassifier",
     "estimators.regressor": "SecretRegressor",

@@ -14,8 +14,7 @@ from secret_jax.data.validation import (
     scaled_weight,
     validated,
 )
-from secret_jax.estimators.classes import ClassesMixin
-from secret_jax.estimators.classifier import SecretClassifier
+from secret_jax.estimators.classifier import ClassesMixin, SecretClassifier
 from secret_jax.estimators.common import SavedEstimator
 from secret_jax.estimators.regressor import SecretRegressor
 from secret_jax.runtime.values import DeclaredConstraints, checked_parameters

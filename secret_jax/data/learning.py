@@ -8,8 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from secret_jax.data.categories import factorised, sorted_categories
-from secret_jax.data.columns import ReadTable, listed
+from secret_jax.data.columns import (
+    ReadTable,
+    factorised,
+    listed,
+    numbers,
+    refuse_numbers_as_text,
+    sorted_categories,
+)
 from secret_jax.data.dates import DAYS, PARTS
 from secret_jax.data.rows import ReadColumns
 from secret_jax.data.scaling import (
@@ -18,8 +24,6 @@ from secret_jax.data.scaling import (
     joint_sums,
     moments_of,
     no_sums,
-    numbers,
-    refuse_numbers_as_text,
 )
 from secret_jax.data.schema import Attributes, Role, TableSchema
 from secret_jax.runtime.values import is_real

@@ -15,8 +15,13 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from secret_jax.data.categories import UnseenCategoryWarning
-from secret_jax.data.columns import ReadTable, is_missing, listed, read_columns
+from secret_jax.data.columns import (
+    ReadTable,
+    UnseenCategoryWarning,
+    is_missing,
+    listed,
+    read_columns,
+)
 from secret_jax.data.dates import (
     DAYS,
     WEEKDAY,

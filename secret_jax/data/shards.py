@@ -16,8 +16,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from secret_jax.data.columns import refuse_other_shapes
-from secret_jax.data.rows import ReadColumns, Table
-from secret_jax.data.sampling import sampling_factors, sampling_hash
+from secret_jax.data.rows import ReadColumns, Table, sampling_factors, sampling_hash
 from secret_jax.data.scaling import ColumnSums, joint_sums
 from secret_jax.data.schema import TableSchema
 from secret_jax.runtime.devices import computing_on, in_32_bits, rows_at_once

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from secret_jax.data.sampling import group_numbers
+from secret_jax.data.rows import group_numbers
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.shards import computing_for
 from secret_jax.data.validation import (
@@ -73,8 +73,8 @@ class TableEstimator(SavedEstimator, TableParameters):
         n_outputs = targets.shape[1]
         if known is not None and n_outputs != known.targets.shape[1]:
             raise ValueError(
-                f"there are {n_outputs} outputs, but the trees are grown for "
-                f"{known.targets.shape[1]}. Give the same columns."
+                f"there are {n_outputs} output(s), but y has "
+                f"{known.targets.shape[1]}. Give both the same columns."
             )
         return CheckedRows(X, targets, weight, names_of(y, n_outputs))
 

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from secret_jax.data.rows import Rows, join, shuffled
-from secret_jax.data.sampling import ROW_ORDER
+from secret_jax.data.rows import ROW_ORDER, Rows, join, shuffled
 from secret_jax.fit.grow.trees import Recipe
 from secret_jax.fit.prune.path import PruningPath, smallest_within
 from secret_jax.losses.interface import OfLosses

@@ -7,15 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from secret_jax.data.columns import read_columns
-from secret_jax.data.encoding import matched
+from secret_jax.data.encoding import RowSource, TableSource, matched
 from secret_jax.data.learning import Learner
-from secret_jax.data.rows import Rows, every_copy, join, merged
-from secret_jax.data.sampling import ROW_ORDER, hold_out
-from secret_jax.data.scaling import column_sums, moments_of
+from secret_jax.data.rows import ROW_ORDER, Rows, every_copy, hold_out, join, merged
+from secret_jax.data.scaling import column_sums, moments_of, with_flat_tails
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.shards import as_they_lie
-from secret_jax.data.source import RowSource, TableSource
-from secret_jax.data.tails import with_flat_tails
 from secret_jax.data.validation import CheckedRows, of_eval_set
 from secret_jax.fit.grow.fixed import columns_of_fixed
 from secret_jax.fit.grow.frontier import ROUNDING

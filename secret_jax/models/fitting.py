@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import lsq_linear
 
+from secret_jax.data.encoding import RowSource
 from secret_jax.data.rows import Rows, join
-from secret_jax.data.source import RowSource
 from secret_jax.models.errors import mean_squared_errors
 from secret_jax.models.interface import (
     LeafModel,

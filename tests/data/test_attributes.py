@@ -12,8 +12,7 @@ from schemas import learn_schema
 from sklearn.base import clone
 
 from secret_jax import SecretRegressor
-from secret_jax.data.categories import UnseenCategoryWarning
-from secret_jax.data.columns import read_columns
+from secret_jax.data.columns import UnseenCategoryWarning, read_columns
 from secret_jax.data.dates import calendar, on_the_wall
 from secret_jax.data.learning import ColumnOptions
 from secret_jax.data.schema import Attributes, Role, TableSchema

@@ -5,14 +5,18 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from secret_jax.data.rows import Rows, Table, join, merged, shuffled
-from secret_jax.data.sampling import (
+from secret_jax.data.rows import (
+    Rows,
+    Table,
     content_hash,
     hold_out,
+    join,
+    merged,
     repeats_of,
     sampling_factors,
     sampling_hash,
     sampling_limit,
+    shuffled,
 )
 from secret_jax.fit.prepare import parts_of
 

@@ -25,9 +25,8 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 from secret_jax import SecretRegressor, shard_rows
 from secret_jax.data import shards as data
 from secret_jax.data.columns import read_columns
-from secret_jax.data.encoding import matched
+from secret_jax.data.encoding import TableSource, matched
 from secret_jax.data.scaling import moments_of
-from secret_jax.data.source import TableSource
 from secret_jax.datasets import load, make_fried
 from secret_jax.models import statistics as leaf_statistics
 from secret_jax.splits.rss import RssSplits

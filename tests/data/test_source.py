@@ -11,11 +11,10 @@ from schemas import learn_schema
 
 from secret_jax import LeastSquares, SecretRegressor
 from secret_jax.data.columns import read_columns
-from secret_jax.data.encoding import matched
+from secret_jax.data.encoding import TableSource, matched
 from secret_jax.data.learning import ColumnOptions
 from secret_jax.data.rows import Rows, shuffled
 from secret_jax.data.shards import as_they_lie
-from secret_jax.data.source import TableSource
 from secret_jax.datasets import make_fried
 from secret_jax.splits.rss import RssSplits
 

@@ -22,7 +22,7 @@ from secret_jax import (
     SecretRegressor,
     SoftGates,
 )
-from secret_jax.data.categories import UnseenCategoryWarning
+from secret_jax.data.columns import UnseenCategoryWarning
 from secret_jax.fit.prune.rules import InformationCriterion
 from secret_jax.fit.refine.gates import Blend
 from secret_jax.fit.refine.tao import Tao

@@ -14,8 +14,7 @@ from exported_code import assert_predicts, by_python, by_sql
 from schemas import learn_schema
 
 from secret_jax import LeastSquares, Ridge
-from secret_jax.data.categories import UnseenCategoryWarning
-from secret_jax.data.columns import read_columns
+from secret_jax.data.columns import UnseenCategoryWarning, read_columns
 from secret_jax.data.encoding import encode
 from secret_jax.data.learning import ColumnOptions
 from secret_jax.fit.refine.training import to_tree, trainable

@@ -11,9 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 from secret_jax.composed.ensemble.distill import distilled, teacher_of
 from secret_jax.composed.ensemble.estimator import EnsembleEstimator
 from secret_jax.composed.ensemble.growth import Boosted, Boosting
-from secret_jax.data.rows import Rows
-from secret_jax.data.sampling import ROW_ORDER
-from secret_jax.data.source import every_row
+from secret_jax.data.encoding import every_row
+from secret_jax.data.rows import ROW_ORDER, Rows
 from secret_jax.data.validation import (
     ArrayLike,
     CheckedRows,
@@ -23,8 +22,7 @@ from secret_jax.data.validation import (
     of_eval_set,
     scaled_rows,
 )
-from secret_jax.estimators.classes import ClassesMixin
-from secret_jax.estimators.classifier import SecretClassifier
+from secret_jax.estimators.classifier import ClassesMixin, SecretClassifier
 from secret_jax.estimators.common import forget_calibration
 from secret_jax.estimators.conformal import ConformalMixin
 from secret_jax.estimators.parameters import plan_of

@@ -14,8 +14,7 @@ from secret_jax.composed.ensemble.estimator import EnsembleEstimator
 from secret_jax.composed.ensemble.growth import SPLITS, grown_with_models, key_of
 from secret_jax.composed.ensemble.model import Ensemble
 from secret_jax.data.encoding import encode
-from secret_jax.data.rows import Merged, Rows, merged
-from secret_jax.data.sampling import ROW_ORDER, draws_of_groups
+from secret_jax.data.rows import ROW_ORDER, Merged, Rows, draws_of_groups, merged
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.validation import (
     ArrayLike,

@@ -11,8 +11,7 @@ from typing import Annotated, NamedTuple, TypeAlias
 
 import numpy as np
 
-from secret_jax.data.rows import Rows, Table, join, shuffled
-from secret_jax.data.sampling import ROW_ORDER
+from secret_jax.data.rows import ROW_ORDER, Rows, Table, join, shuffled
 from secret_jax.data.schema import TableSchema
 from secret_jax.fit.early_stopping import PATIENCE_LEVELS
 from secret_jax.fit.grow.frontier import ROUNDING

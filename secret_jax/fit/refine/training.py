@@ -15,8 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from secret_jax.data.rows import Rows, join
-from secret_jax.data.sampling import ROW_ORDER
+from secret_jax.data.rows import ROW_ORDER, Rows, join
 from secret_jax.fit.grow.trees import Recipe
 from secret_jax.fit.interface import (
     Candidate,
