@@ -71,22 +71,23 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
         X : array-like or DataFrame of shape (n_rows, n_features)
         y : array-like of shape (n_rows,) or (n_rows, n_outputs)
         sample_weight : array-like of shape (n_rows,), optional
-            How much each row counts, in any unit: weights twice as large give the same
-            fit. A row is one observation, whatever it weighs. Of a table of counts give
-            every row as often as it was counted: ``X.loc[X.index.repeat(counts)]``.
+            How much each row counts, in any unit. A row is one observation, whatever
+            it weighs: of a table of counts give every row as often as it was counted,
+            ``X.loc[X.index.repeat(counts)]``.
         groups : array-like of shape (n_rows,), optional
             Names of what rows belong to, as persons or places: the size of the tree is
-            chosen on rows of groups that did not grow it. Without ``eval_set``, which
-            says what to choose it on.
+            chosen on groups that did not grow it. Not with ``eval_set``.
         eval_set : tuple (X, y) or (X, y, sample_weight), optional
             Rows to prune on. Unless ``HoldOut(refit=False)`` prunes, the final tree is
-            grown on them as well, and their categories are those of the tree; up to
-            8192 rows, ``prune="auto"`` cross-validates both together. Without weights
-            they weigh one each, beside weights of X that were scaled to a mean of one.
+            grown on them as well; up to 8192 rows, ``prune="auto"`` cross-validates
+            both together. Without weights they weigh one each, beside weights of X that
+            were scaled to a mean of one.
 
         Returns
         -------
         self
+            A fit that is interrupted leaves it as it was, or, during the refinement,
+            fitted with the new hard tree.
 
         Raises
         ------
@@ -98,13 +99,7 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
         Warns
         -----
         RefinementWarning
-            If ``refine="soft"`` did not pay, or no rows were left to choose gates on,
-            and the hard tree was kept.
-
-        Notes
-        -----
-        A fit that is interrupted (by Ctrl-C, say) leaves the estimator as it was, or,
-        during the refinement, fitted with the new hard tree.
+            If ``refine="soft"`` did not pay, and the hard tree was kept.
         """
         plan = self._plan()
         with self._fitting(X) as progress:
@@ -166,9 +161,8 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
     ) -> Bunch:
         """Compute the penalties per leaf at which weakest-link pruning cuts splits.
 
-        Of a tree that is grown on all rows with the parameters of this estimator, but
-        without any pruning (Breiman, Friedman, Olshen & Stone 1984, chapter 3); the
-        estimator stays as it is.
+        Of a tree that is grown on all rows with these parameters, but not pruned
+        (Breiman, Friedman, Olshen & Stone 1984, chapter 3).
 
         Parameters
         ----------
@@ -182,8 +176,7 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
             ``ccp_alphas`` (n_subtrees,), rising from 0, and ``impurities``, of the same
             shape: the mean squared training error, in units of the target squared and
             summed over the targets, of the subtree that ``CostComplexity(alpha=alpha)``
-            keeps. Of very many rows (see ``max_samples`` of the split finder) both are
-            of the sample that grows the tree.
+            keeps. Of very many rows both are of the sample that grows the tree.
 
         Examples
         --------
@@ -212,9 +205,8 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
     ) -> Self:
         """Cut the tree down, without a fit.
 
-        Its nodes predict with the equations that they have, which are in the ``model``
-        of `to_dataframe`. Nodes are numbered anew. Pages show the errors of trees with
-        fewer leaves on held-out rows.
+        Its nodes predict with the equations that they have (``model`` of
+        `to_dataframe`), and are numbered anew.
 
         Parameters
         ----------
@@ -225,9 +217,8 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
             Inner nodes to make leaves of, as `apply` and text number them.
         gates : bool, default=True
             False: gates are replaced by their thresholds, so that every row has one
-            path and one equation. The models stay as they are: those of
-            ``refine="soft"`` were trained to be mixed, so the error may rise a lot; fit
-            with ``refine=None`` for a good hard tree.
+            path. Models of ``refine="soft"`` were trained to be mixed, so the error may
+            rise a lot; fit with ``refine=None`` for a good hard tree.
 
         Returns
         -------

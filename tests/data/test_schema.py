@@ -233,5 +233,5 @@ def test_the_index_of_a_dataframe_is_no_column_of_its_arrow_table():
     assert model.feature_names_in_.tolist() == ["a", "y"]
     wanted = Wanted(("y",))
     assert list(as_batch(table, wanted, "batch 0").columns) == ["a"]
-    (batch,) = opened(table, wanted).batches(True)
+    (batch,) = opened(table, wanted).batches()
     assert list(batch.columns) == ["a"]
