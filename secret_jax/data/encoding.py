@@ -22,7 +22,6 @@ from secret_jax.data.columns import (
 )
 from secret_jax.data.rows import (
     LEAST_DIFFERENT,
-    ROW_ORDER,
     ReadColumns,
     Repeats,
     Rows,
@@ -155,21 +154,10 @@ def matched(
 
 @runtime_checkable
 class RowSource(Protocol):
-    """Rows in any place: all of them in blocks, or a sample."""
-
-    @property
-    def n_rows(self) -> int: ...
+    """All rows of a fit, wherever they lie."""
 
     @property
     def total_weight(self) -> float: ...
-
-    def sample(self, n_wanted: int, seed: int) -> Rows:
-        """Sample about ``n_wanted`` rows in hash order, or all if there are fewer.
-
-        The same rows and seed give the same sample, wherever they lie. Identical rows
-        are one, which is several again, see `secret_jax.data.rows.Merged.interleaved`.
-        """
-        ...
 
     def blocks(self, function: Callable[[Rows], Any], size: int) -> Iterator[Any]:
         """Apply a function to blocks that cover all rows, in their order.
@@ -185,7 +173,7 @@ class TableSource:
 
     ``columns`` are read, or lie in shards on devices; ``targets`` (n_rows, n_outputs)
     are in units of their own, weights positive, ``group`` as in `Rows`.
-    ``sample_cache`` are the indices of samples, by number of rows and seed.
+    ``sample_cache`` are the indices of samples, by number of rows.
     """
 
     schema: TableSchema
@@ -193,7 +181,7 @@ class TableSource:
     targets: np.ndarray
     weight: np.ndarray
     group: np.ndarray | None = None
-    sample_cache: dict[tuple[int, int], np.ndarray] = field(default_factory=dict)
+    sample_cache: dict[int, np.ndarray] = field(default_factory=dict)
 
     @property
     def n_rows(self) -> int:
@@ -240,29 +228,29 @@ class TableSource:
         targets = self.schema.scale_targets(rows.targets)
         return Rows(table, targets, rows.weight, rows.group)
 
-    def below(self, n_wanted: int, seed: int) -> np.ndarray | None:
+    def below(self, n_wanted: int) -> np.ndarray | None:
         """Find about ``n_wanted`` rows of least hashes; None if there are no more."""
         if n_wanted >= self.n_rows:
             return None
-        if (n_wanted, seed) not in self.sample_cache:
+        if n_wanted not in self.sample_cache:
             limit = sampling_limit(n_wanted / self.n_rows)
-            known = self.schema.categories, self.targets, limit, seed
-            self.sample_cache[n_wanted, seed] = self.columns.rows_below(*known)
-        return self.sample_cache[n_wanted, seed]
+            known = self.schema.categories, self.targets, limit
+            self.sample_cache[n_wanted] = self.columns.rows_below(*known)
+        return self.sample_cache[n_wanted]
 
-    def sample(self, n_wanted: int, seed: int) -> Rows:
-        """See `RowSource`."""
-        return self.sample_of(self.below(n_wanted, seed), n_wanted, seed)
+    def sample(self, n_wanted: int) -> Rows:
+        """Sample about ``n_wanted`` rows, the same ones wherever they lie."""
+        return self.sample_of(self.below(n_wanted), n_wanted)
 
-    def sample_of(self, index: np.ndarray | None, n_wanted: int, seed: int) -> Rows:
+    def sample_of(self, index: np.ndarray | None, n_wanted: int) -> Rows:
         """Sample about ``n_wanted`` rows: those of an index, unless many repeat."""
         # Of few rows, each seen many times, the hash takes all or none.
         if index is not None and len(index) >= _LEAST_FOUND * n_wanted:
-            single = merged(self.take(index), seed)
+            single = merged(self.take(index))
             if single.rows.n_rows >= LEAST_DIFFERENT * len(index):
                 most = slice(max(n_wanted, len(index)))
                 return single.interleaved(n_wanted).take(most)
-        return self.take(None).sample(n_wanted, seed)
+        return self.take(None).sample(n_wanted)
 
     def observed(self, n_wanted: int) -> TableSource:
         """Leave out copies of rows, of whose weight one has all.
@@ -270,7 +258,7 @@ class TableSource:
         See `secret_jax.data.rows`. Of many rows those decide that a sample of
         ``n_wanted`` holds, with all of their copies; few copies in it stay.
         """
-        index = self.below(n_wanted, ROW_ORDER)
+        index = self.below(n_wanted)
         if index is not None:
             found = self.on_host(index).repeats()
             if found is None or not found.are_many:
@@ -299,6 +287,6 @@ class TableSource:
         return replace(self, weight=weight)
 
 
-def every_row(source: RowSource, seed: int) -> Rows:
+def every_row(source: TableSource) -> Rows:
     """Read all rows of a source in hash order, with those alike spread evenly."""
-    return source.sample(every_copy(source.n_rows), seed)
+    return source.sample(every_copy(source.n_rows))

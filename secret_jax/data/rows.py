@@ -64,7 +64,7 @@ def content_hash(columns: list[np.ndarray], seed: int) -> np.ndarray:
     return state
 
 
-def sampling_factors(n_columns: int, seed: int) -> np.ndarray:
+def sampling_factors(n_columns: int, seed: int = ROW_ORDER) -> np.ndarray:
     """Odd factors, one per column, for `sampling_hash`, uint32."""
     keys = np.arange(n_columns, dtype=np.uint64) + mix(np.uint64(seed))
     return (mix(keys) >> np.uint64(32)).astype(np.uint32) | np.uint32(1)
@@ -249,7 +249,7 @@ class ReadColumns(NamedTuple):
         return ReadColumns(self.values, codes)
 
     def hashes(
-        self, categories: Sequence[Iterable[Any]], targets: np.ndarray, seed: int
+        self, categories: Sequence[Iterable[Any]], targets: np.ndarray
     ) -> np.ndarray:
         """Sampling hashes of the rows, by what they hold, (n_rows,), uint32.
 
@@ -259,7 +259,7 @@ class ReadColumns(NamedTuple):
         # The last one is for the code -1, of what training never saw.
         numbers = [category_numbers([*values, ...])[codes] for values, codes in pairs]
         every = [*self.values, *numbers, *targets.T]
-        factors = sampling_factors(len(every), seed)
+        factors = sampling_factors(len(every))
         hashed = in_blocks(
             lambda rows: sampling_hash([column[rows] for column in every], factors),
             len(targets),
@@ -267,14 +267,10 @@ class ReadColumns(NamedTuple):
         return np.concatenate(list(hashed))
 
     def rows_below(
-        self,
-        categories: Sequence[Iterable[Any]],
-        targets: np.ndarray,
-        limit: np.uint32,
-        seed: int,
+        self, categories: Any, targets: np.ndarray, limit: np.uint32
     ) -> np.ndarray:
         """Find the rows whose sampling hash is below a limit."""
-        return np.flatnonzero(self.hashes(categories, targets, seed) < limit)
+        return np.flatnonzero(self.hashes(categories, targets) < limit)
 
 
 class Rows(NamedTuple):
@@ -298,9 +294,12 @@ class Rows(NamedTuple):
     def total_weight(self) -> float:
         return float(self.weight.sum())
 
-    def sample(self, n_wanted: int, seed: int) -> Rows:
-        """See `secret_jax.data.encoding.RowSource`."""
-        rows = merged(self, seed).interleaved(n_wanted)
+    def sample(self, n_wanted: int) -> Rows:
+        """Sample about ``n_wanted`` rows in hash order, or all if there are fewer.
+
+        Identical rows are one, which is several again, see `Merged.interleaved`.
+        """
+        rows = merged(self).interleaved(n_wanted)
         return rows.take(slice(n_wanted)) if n_wanted < rows.n_rows else rows
 
     def blocks(self, function: Callable[[Rows], Any], size: int) -> Iterator[Any]:
@@ -336,12 +335,12 @@ def join(parts: list[Rows]) -> Rows:
     return jax.tree.map(lambda *arrays: np.concatenate(arrays), *parts)
 
 
-def shuffled(rows: Rows, seed: int) -> Rows:
-    """Reorder rows by a hash of their content and the seed.
+def shuffled(rows: Rows) -> Rows:
+    """Reorder rows by a hash of their content.
 
     Identical rows stand apart: any stretch of the rows holds its share of them.
     """
-    order, hashed, first = _hash_order(rows, seed)
+    order, hashed, first = _hash_order(rows)
     number = np.diff(np.append(first, rows.n_rows))
     return rows.take(order[_spread(hashed[first], number)])
 
@@ -377,9 +376,9 @@ class Merged(NamedTuple):
         return self.rows.take(index)._replace(weight=(self.rows.weight / number)[index])
 
 
-def merged(rows: Rows, seed: int) -> Merged:
+def merged(rows: Rows) -> Merged:
     """Merge identical rows, summing their weights, and put them in hash order."""
-    order, hashed, first = _hash_order(rows, seed)
+    order, hashed, first = _hash_order(rows)
     weight = np.add.reduceat(rows.weight[order], first)
     found = rows.take(order[first])._replace(weight=weight)
     seen, place = np.diff(np.append(first, rows.n_rows)), np.empty_like(order)
@@ -397,7 +396,7 @@ def _spread(hashed: np.ndarray, number: np.ndarray) -> np.ndarray:
     return np.argsort(place, kind="stable")
 
 
-def _hash_order(rows: Rows, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _hash_order(rows: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Order rows by content hash; also the hashes, and where distinct rows begin."""
     targets = rows.targets.astype(np.float32)
     columns = [*rows.table.x.T, *rows.table.codes.T, *targets.T]
@@ -407,7 +406,7 @@ def _hash_order(rows: Rows, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarr
     def of_block(part: slice) -> tuple[np.ndarray, np.ndarray]:
         own = [column[part] for column in columns]
         rounded = [np.rint(_STEPS * column) for column in own]
-        return content_hash(rounded, seed), content_hash(own, seed)
+        return content_hash(rounded, ROW_ORDER), content_hash(own, ROW_ORDER)
 
     each = zip(*in_blocks(of_block, rows.n_rows), strict=True)
     hashed, exact = map(np.concatenate, each)

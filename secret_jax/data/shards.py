@@ -144,11 +144,11 @@ class RowShards:
         return joint_sums(blocks) if good else None
 
     def rows_below(
-        self, categories: Any, targets: np.ndarray, limit: np.uint32, seed: int
+        self, categories: Any, targets: np.ndarray, limit: np.uint32
     ) -> np.ndarray:
         """See `secret_jax.data.rows.ReadColumns`."""
         targets = targets.astype(np.float32)
-        factors = sampling_factors(self.shape[1] + targets.shape[1], seed)
+        factors = sampling_factors(self.shape[1] + targets.shape[1])
         center = self.center.astype(np.float32)
 
         def of_block(block: jax.Array, rows: slice) -> np.ndarray:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from secret_jax.data.rows import ROW_ORDER, Rows, join, shuffled
+from secret_jax.data.rows import Rows, join, shuffled
 from secret_jax.fit.grow.trees import Recipe
 from secret_jax.fit.prune.path import PruningPath, smallest_within
 from secret_jax.losses.interface import OfLosses
@@ -205,7 +205,7 @@ class Fitted(NamedTuple):
         if not self.refit or self.held_out is None:
             return self.training
         rows = join([self.training, self.held_out])
-        return shuffled(rows, ROW_ORDER) if shuffle else rows
+        return shuffled(rows) if shuffle else rows
 
 
 class Refined(NamedTuple):

@@ -9,7 +9,7 @@ import numpy as np
 from secret_jax.data.columns import read_columns
 from secret_jax.data.encoding import RowSource, TableSource, matched
 from secret_jax.data.learning import Learner
-from secret_jax.data.rows import ROW_ORDER, Rows, every_copy, hold_out, join, merged
+from secret_jax.data.rows import Rows, every_copy, hold_out, join, merged
 from secret_jax.data.scaling import column_sums, moments_of, with_flat_tails
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.shards import as_they_lie
@@ -41,7 +41,7 @@ class Prepared(NamedTuple):
     # All training rows, where ``rows`` or ``prune_rows`` are a sample.
     source: RowSource | None
     prune_rows: Rows | None  # rows of ``eval_set``, or a sample of them
-    prune_source: RowSource | None  # all of ``eval_set``
+    prune_source: Rows | None  # all of ``eval_set``
 
 
 def prepare(plan: Plan, given: CheckedRows, eval_set: CheckedRows | None) -> Prepared:
@@ -49,7 +49,7 @@ def prepare(plan: Plan, given: CheckedRows, eval_set: CheckedRows | None) -> Pre
     Stage("reading the columns", plan.progress).at()
     schema, source, others = read_rows(plan, given, eval_set)
     sources = [source] if others is None else [source, others]
-    rows = [each.sample(enough_rows(plan, each.n_rows), ROW_ORDER) for each in sources]
+    rows = [each.sample(enough_rows(plan, each.n_rows)) for each in sources]
     shares = list(map(share_of, rows, sources))
     every_row = source if min(shares) < 1.0 else None
     prune_rows = None if others is None else rows[1]
@@ -72,7 +72,7 @@ def enough_rows(plan: Plan, n_rows: int) -> int:
 
 def read_rows(
     plan: Plan, given: CheckedRows, eval_set: CheckedRows | None = None
-) -> tuple[TableSchema, TableSource, RowSource | None]:
+) -> tuple[TableSchema, TableSource, Rows | None]:
     """Learn the schema and make the sources of the rows and of ``eval_set``.
 
     If the rows of ``eval_set`` also train, the schema is learned from both. Rows stay
@@ -86,7 +86,7 @@ def read_rows(
     several, factor = _observed(several, [enough_rows(plan, source.n_rows), None])
     if factor != 1.0:
         source = replace(several[0], schema=learner.schema(factor))
-    index = source.below(enough_rows(plan, source.n_rows), ROW_ORDER)
+    index = source.below(enough_rows(plan, source.n_rows))
     schema = scaled_schema(plan.leaf.loss, source, index, plan.columns.tail_share)
     source, *others = (replace(each, schema=schema) for each in [source, *several[1:]])
     if not others:
@@ -160,8 +160,8 @@ def _in_memory(
     if not plan.leaf.drops_regressors or not (many or schema.discrete):
         return source, learner
     different = source.observed(n_wanted)
-    below = None if many else different.below(n_wanted, ROW_ORDER)
-    rows = different.sample(n_wanted, ROW_ORDER) if many else different.take(below)
+    below = None if many else different.below(n_wanted)
+    rows = different.sample(n_wanted) if many else different.take(below)
     kept = columns_of_fixed(plan.splits.fixed_splits)
     options = with_useful_columns(plan.columns, schema, rows, kept)
     if options.unused:
@@ -236,7 +236,7 @@ def divided(rows: Rows, others: Rows | None, rule: PruningRule) -> Evidence:
         found = without_share(rows, rule.fraction) if others is None else (rows, others)
         return Evidence(*found)
     if others is not None:
-        rows = merged(join([rows, others]), ROW_ORDER).interleaved()
+        rows = merged(join([rows, others])).interleaved()
     if not rule.n_folds:
         return Evidence(rows)
     parts = parts_of(rows.weight, rule.n_folds, rule.n_repeats, rows.group)

@@ -114,7 +114,7 @@ source = TableSource(schema, shards, targets, np.ones(len(y)))
 found["same sample"] = all(
     np.array_equal(a, b)
     for a, b in zip(
-        jax.tree.leaves(source.sample(2000, 4)), jax.tree.leaves(host.sample(2000, 4))
+        jax.tree.leaves(source.sample(2000)), jax.tree.leaves(host.sample(2000))
     )
 )
 shifted = X + np.float32([0, 1e4, 0, 0, -3e3, 0])

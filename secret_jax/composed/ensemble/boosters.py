@@ -12,7 +12,7 @@ from secret_jax.composed.ensemble.distill import distilled, teacher_of
 from secret_jax.composed.ensemble.estimator import EnsembleEstimator
 from secret_jax.composed.ensemble.growth import Boosted, Boosting
 from secret_jax.data.encoding import every_row
-from secret_jax.data.rows import ROW_ORDER, Rows
+from secret_jax.data.rows import Rows
 from secret_jax.data.validation import (
     ArrayLike,
     CheckedRows,
@@ -95,7 +95,7 @@ class BoostingEstimator(EnsembleEstimator):
             names = {each.name for each in fields(Boosting)} - {"loss", "seed"}
             own = {name: getattr(self, name) for name in names}
             boosting = Boosting(loss=self._loss, seed=reading.seed, **own)
-            rows = every_row(source, ROW_ORDER)
+            rows = every_row(source)
             found = boosting(rows, schema, others, Stage("boosting", progress))
             new = object.__new__(type(self))
             vars(new).update(vars(self))
@@ -159,7 +159,7 @@ class BoostingEstimator(EnsembleEstimator):
                 known = self._fitted_targets(schema)
                 given = self._given(X, y, sample_weight, None, known)
                 source = rows_for(schema, *scaled_rows(given))
-                rows = every_row(source, ROW_ORDER)
+                rows = every_row(source)
             elif "_rows" in vars(self):
                 rows, boosted = self._rows, self._boosted
             else:

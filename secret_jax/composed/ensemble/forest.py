@@ -14,7 +14,7 @@ from secret_jax.composed.ensemble.estimator import EnsembleEstimator
 from secret_jax.composed.ensemble.growth import SPLITS, grown_with_models, key_of
 from secret_jax.composed.ensemble.model import Ensemble
 from secret_jax.data.encoding import encode
-from secret_jax.data.rows import ROW_ORDER, Merged, Rows, draws_of_groups, merged
+from secret_jax.data.rows import Merged, Rows, draws_of_groups, merged
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.validation import (
     ArrayLike,
@@ -143,7 +143,7 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator):
         with names_restored(self, "ensemble_"), self._fitting(X) as progress:
             given = self._given(X, y, sample_weight, groups)
             schema, source, _ = read_rows(reading, *scaled_rows(given))
-            distinct = merged(source.take(None), ROW_ORDER)
+            distinct = merged(source.take(None))
             numbers = range(self.n_estimators)
             bags = [self._bag(distinct.rows, reading.seed, i) for i in numbers]
             stage = Stage("growing a forest", progress)
@@ -159,7 +159,7 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator):
                     given.group,
                 ).take(used)
                 value = np.full(given.targets.shape, np.nan)
-                value[used] = outside[merged(rows, ROW_ORDER).place]
+                value[used] = outside[merged(rows).place]
                 fitted["oob_prediction_"] = schema.restore_targets(value)
                 known = np.flatnonzero(np.isfinite(outside).all(axis=1))
                 some, said = distinct.rows.take(known), outside[known]

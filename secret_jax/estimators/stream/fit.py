@@ -21,7 +21,6 @@ from secret_jax.data.encoding import TableSource, matched
 from secret_jax.data.learning import ColumnOptions, Learner
 from secret_jax.data.rows import (
     MAX_COPIES,
-    ROW_ORDER,
     ReadColumns,
     Rows,
     content_hash,
@@ -109,7 +108,7 @@ class FirstPass:
         self.n_used += int(used.sum())
         self.weight += float(weight.sum())
         targets, weight = targets[used], weight[used]
-        hashed = columns.hashes(learner.categories, targets, ROW_ORDER)
+        hashed = columns.hashes(learner.categories, targets)
         self.content = content_of(hashed, weight, self.content)
         number = np.ones(len(weight), np.int64)
         rows = SampledRows(columns, targets, weight, number, hashed)
@@ -210,7 +209,7 @@ class FirstPass:
         index = np.arange(source.n_rows) if is_sample else None
         n_wanted = enough(round(share * self.n_used))
         source = replace(source, schema=schema)
-        return schema, source.sample_of(index, n_wanted, ROW_ORDER)
+        return schema, source.sample_of(index, n_wanted)
 
     def _observed(self, factor: float) -> tuple[TableSource, float]:
         """Sampled rows without copies, and the share of the rows that are none.
@@ -337,7 +336,7 @@ def _prepared(
     if better is not plan:
         schema, rows = whole.finished(better.leaf.loss, enough)
     own.parts = whole.parts = []  # they are in the sample now
-    stream = StreamRows(schema, source, own, whole, rows, exchange, plan.progress)
+    stream = StreamRows(schema, source, own, whole, exchange, plan.progress)
     share = share_of(rows, stream)
     every_row = stream if share < 1.0 else None
     prepared = Prepared(schema, rows, share, every_row, None, None)
@@ -352,21 +351,12 @@ class StreamRows:
     source: BatchSource  # the rows of this process
     own: FirstPass  # over these
     whole: FirstPass  # over the rows of all processes
-    first_sample: Rows  # the one that the first pass took
     exchange: Exchange
     progress: Progress
 
     @property
-    def n_rows(self) -> int:
-        return self.whole.n_used
-
-    @property
     def total_weight(self) -> float:
         return self.whole.weight * self.whole.factor
-
-    def sample(self, n_wanted: int, seed: int) -> Rows:
-        """Return the sample of the first pass, whatever the arguments."""
-        return self.first_sample
 
     def blocks(self, function: Callable[[Rows], Any], size: int) -> Iterator[Any]:
         """See `secret_jax.data.encoding.RowSource`; the results of all processes."""
@@ -391,7 +381,7 @@ class StreamRows:
                         f"column {name!r} holds a category that the first pass did not "
                         "see: the source has changed. Fit it again."
                     )
-            hashed = columns.hashes(schema.categories, targets, ROW_ORDER)
+            hashed = columns.hashes(schema.categories, targets)
             n_rows, content = n_rows + len(used), content_of(hashed, weight, content)
             weight = rounded_weight(weight * self.whole.factor)
             yield TableSource(schema, columns, targets, weight)

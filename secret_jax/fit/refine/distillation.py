@@ -160,7 +160,7 @@ class Distillation(Value):
         by_weight = np.argsort(learned.weight, kind="stable")
         rank = np.empty(learned.n_rows)
         rank[by_weight] = np.arange(learned.n_rows)
-        ranked = shuffled(learned._replace(weight=rank), ROW_ORDER)
+        ranked = shuffled(learned._replace(weight=rank))
         order = by_weight[ranked.weight.astype(int)]
         learned, origin = learned.take(order), origin[order]
         lessons = [(np.arange(learned.n_rows), learned.targets)]
