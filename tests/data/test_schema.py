@@ -134,14 +134,11 @@ def test_a_large_offset_does_not_eat_the_scale():
     assert np.array_equal(encode(schema, values).x[:, 0], expected.astype(np.float32))
 
 
-def test_a_constant_column_keeps_its_unit():
+def test_constants_keep_their_unit_and_far_values_saturate_instead_of_overflowing():
     schema = learned(np.full((3, 1), 7.5), np.full(3, -2.0), np.ones(3))
     assert (schema.center[0], schema.scale[0]) == (7.5, 1.0)
     assert (schema.target_center, schema.target_scale) == (-2.0, 1.0)
     assert not encode(schema, np.full((3, 1), 7.5)).x.any()
-
-
-def test_values_far_outside_saturate_instead_of_overflowing():
     schema = schema_of(np.array([[0.0], [1e-200], [2e-200]]))
     x = encode(schema, np.array([[1e300], [-1e300], [1e-200]])).x[:, 0]
     assert np.isfinite(x).all()
