@@ -31,13 +31,8 @@ def test_nodes_that_are_not_needed_may_be_left_out(rng, going):
     assert not found[~chosen].any()
     assert sum(seen) == LENGTH[chosen].sum()
     assert max(seen) < 60_000  # a node of many rows comes in parts
-
-
-def test_nothing_is_needed(rng):
-    none = np.zeros(len(LENGTH), bool)
-    rows = RaggedRows(LENGTH)
-    found = rows.total(lambda rows, _, a: (rows.sums(a[0]),), [], [np.ones(N)], none)
-    assert found == () or not found[0].any()
+    none = RaggedRows(LENGTH).total(function, [factor], [values], ~chosen & chosen)
+    assert none == () or not none[0].any()
 
 
 @pytest.mark.parametrize("chosen", [[0], [4, 1, 2], [False, True, True] * 2])

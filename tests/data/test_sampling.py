@@ -20,8 +20,6 @@ from secret_jax.data.rows import (
 )
 from secret_jax.fit.prepare import parts_of
 
-# An order
-
 
 def test_hash_is_of_the_content_the_seed_and_the_places_of_columns(rng):
     columns = [rng.normal(size=5000), rng.integers(0, 50, 5000), np.arange(5000.0)]
@@ -175,6 +173,11 @@ def test_measurements_are_copies_of_one_however_they_come_to_repeat(rng):
     for rows in (bootstrap, oversampled, np.r_[np.arange(300), 7]):
         assert (number_of(x[rows], y[rows]) == 1).all()
         assert (number_of(x[rows], (y > 0)[rows]) == 1).all()  # classes
+    # Equal rows of two groups are two.
+    group = np.repeat([0.0, 1.0], 300)
+    assert number_of(np.tile(x, (2, 1)), np.tile(y, 2), group=group) is None
+    x[1::40] = x[::40]  # a few pairs of other targets, as if by chance
+    assert (number_of(x[bootstrap], y[bootstrap]) == 1).all()
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.1])
@@ -189,20 +192,8 @@ def test_truths_categories_and_counts_are_observations(rng, noise, kind):
         np.c_[x, y], axis=0, return_inverse=True, return_counts=True
     )
     np.testing.assert_array_equal(found, seen[where.ravel()])
-
-
-def test_numbers_of_many_values_that_meet_with_several_y_are_observations(rng):
-    hour = np.round(rng.uniform(0, 24, 5000), 1)[:, None]
-    y = rng.poisson(1 + hour[:, 0] / 12)
-    found = number_of(hour, y)
-    assert found.max() > 5
-
-
-def test_a_few_that_meet_by_chance_do_not_make_copies_observations(rng):
-    x, y = measured(rng, 400)
-    x[1::40] = x[::40]  # ten pairs of other targets
-    rows = rng.integers(0, 400, 400)
-    assert (number_of(x[rows], y[rows]) == 1).all()
+    hour = np.round(rng.uniform(0, 24, 5000), 1)[:, None]  # each with several y
+    assert number_of(hour, rng.poisson(1 + hour[:, 0] / 12)).max() > 5
 
 
 @pytest.mark.parametrize("times", [2, 3])
@@ -216,12 +207,6 @@ def test_a_table_of_which_every_row_is_repeated_is_the_table(rng, times):
     # Of few cells all may be seen as often as the others.
     few = np.tile([[0, 0], [0, 1], [1, 0], [1, 1]], (100, 1))
     assert (number_of(few, few[:, 0] != few[:, 1]) == 100).all()
-
-
-def test_equal_rows_of_two_groups_are_two(rng):
-    x, y = measured(rng, 50)
-    group = np.repeat([0.0, 1.0], 50)
-    assert number_of(np.tile(x, (2, 1)), np.tile(y, 2), group=group) is None
 
 
 # Encoded rows: put together, put in order, and identical ones as one
@@ -267,6 +252,13 @@ def test_a_shuffle_is_of_the_content(rng):
     assert abs(np.corrcoef(*place)[0, 1]) < 5 / np.sqrt(400)
 
 
+def weighed(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+    """Different rows in an order of their own, and the weight of each."""
+    content = together(rows)[:, :-1]
+    different, member = np.unique(content, axis=0, return_inverse=True)
+    return different, np.bincount(member.ravel(), rows.weight)
+
+
 def test_identical_rows_are_merged_and_nothing_else(rng):
     distinct = random_rows(rng, 50)
     # Another target, another category, another last digit: other rows.
@@ -286,13 +278,8 @@ def test_identical_rows_are_merged_and_nothing_else(rng):
     assert found.n_rows == 200
     assert seen.sum() == len(which)
     assert np.array_equal(found.targets, shuffled(found).targets)
-    expected: dict[tuple, float] = {}
-    for *content, weight in map(tuple, together(copies)):
-        expected[tuple(content)] = expected.get(tuple(content), 0.0) + weight
-    got = {tuple(content): weight for *content, weight in map(tuple, together(found))}
-    assert got.keys() == expected.keys()
-    for content, weight in expected.items():
-        assert got[content] == pytest.approx(weight, rel=1e-12)
+    for own, other in zip(weighed(found), weighed(copies), strict=True):
+        np.testing.assert_allclose(own, other, rtol=1e-12)
 
 
 def interleaved(content: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
