@@ -112,7 +112,8 @@ def test_categories_and_columns_go_by_name_not_by_codes_or_places():
         frame.assign(grade=backwards),
         pl.from_pandas(frame).with_columns(enum),
         pa.Table.from_pandas(frame),
-        frame[["count", "new", "length", "grade"]],
+        frame[["count", "new", "length", "grade"]].set_index(np.arange(N_ROWS)[::-1]),
+        frame.astype({"length": "float32", "grade": "category"}),
         pl.from_pandas(frame).select("new", "grade", "count", "length"),
     ):
         found = encode(schema, other)
