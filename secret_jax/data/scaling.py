@@ -7,8 +7,7 @@ import numpy as np
 
 from secret_jax.data.categories import factorised
 from secret_jax.data.columns import real, without_gaps
-from secret_jax.runtime.linalg import safe_divide
-from secret_jax.runtime.moments import Moments, added_up
+from secret_jax.runtime.linalg import Moments, added_up, safe_divide
 from secret_jax.runtime.parallel import in_blocks
 
 

@@ -12,9 +12,9 @@ from secret_jax.data.schema import FAR, Role
 from secret_jax.inspect import picture
 from secret_jax.inspect.printing import channels, entry, quoted
 from secret_jax.inspect.view import Readable, Rows, View, as_view
-from secret_jax.tree.comparisons import left_of_tree
 from secret_jax.tree.routing import apply, paths_of
 from secret_jax.tree.structure import SplitKind, Tree
+from secret_jax.tree.walk import left_of_tree
 
 _FIGURE = 7, 5.2  # inches
 _TITLE_WIDTH, _TITLE_LINES = 90, 3  # characters, and lines

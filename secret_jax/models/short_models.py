@@ -24,10 +24,9 @@ from secret_jax.models.glm import smoothed
 from secret_jax.models.interface import LeafModel, RowGroups, groups_of_levels
 from secret_jax.models.linear import CONSTANT, TIE, selected_forward
 from secret_jax.models.statistics import NodeStatistics
-from secret_jax.tree.degrees import ROUNDING, model_degrees, noise_variance
 from secret_jax.tree.routing import values
 from secret_jax.tree.structure import SplitKind, Tree
-from secret_jax.tree.totals import leaf_totals
+from secret_jax.tree.totals import ROUNDING, leaf_totals, model_degrees, noise_variance
 
 # Share of the largest magnitude by which rounding may move a target away from zero.
 _NEAR_ZERO = 1e-6

@@ -17,8 +17,7 @@ from jaxtyping import Float, Int
 
 from secret_jax.data.rows import Rows
 from secret_jax.data.shards import block_of, in_64_bits
-from secret_jax.runtime.linalg import AnyArray, matmul, safe_divide
-from secret_jax.runtime.moments import Moments, added_up
+from secret_jax.runtime.linalg import AnyArray, Moments, added_up, matmul, safe_divide
 from secret_jax.runtime.programs import program
 from secret_jax.runtime.shapes import Scratch, slice_positions
 from secret_jax.tree.packed import PackedTrees, programmed

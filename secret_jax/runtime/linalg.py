@@ -1,7 +1,7 @@
-"""Small linear algebra that never yields NaN, for one problem or many.
+"""Small linear algebra that never yields NaN, and sums of moments.
 
-Each problem takes the last axes of arrays; all axes before them enumerate problems.
-Arrays of NumPy are computed by NumPy, all others by JAX.
+Problems may be one or many: each takes the last axes of arrays, all axes before them
+enumerate problems. Arrays of NumPy are computed by NumPy, all others by JAX.
 
 Elimination is written out in array operations on purpose. Batched LAPACK calls on the
 CPU share one thread pool and can wait for each other for ever (seen with jaxlib
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -308,3 +308,42 @@ def _by_powers(matrix: Float[Array, "m m"], n: int) -> Float[Array, "n m"]:
         rest = small_matmul(outside, small_matmul(rest, outside))
         found.append(vector)
     return jnp.stack(found)
+
+
+class Moments(NamedTuple):
+    """Weight, mean and scatter (sum of weighted products about the mean) of parts.
+
+    With a weight for each column, (n_parts, n_columns), the scatter is of squares only.
+    """
+
+    weight: np.ndarray
+    mean: np.ndarray
+    scatter: np.ndarray
+
+
+def added_up(parts: Moments, first: np.ndarray) -> Moments:
+    """Combine the moments of runs of parts (Chan, Golub & LeVeque 1983).
+
+    ``first`` says where each run begins, rising; the last one goes on to the end. Means
+    are compared with that of their run, so that no large numbers cancel.
+
+    Examples
+    --------
+    >>> means = np.array([[0.0], [4.0]])
+    >>> parts = Moments(np.array([1.0, 3.0]), means, np.zeros((2, 1)))
+    >>> [array.tolist() for array in added_up(parts, np.array([0]))]
+    [[4.0], [[3.0]], [[12.0]]]
+    """
+    weight, mean, scatter = parts
+    run = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(weight))))
+    total = np.add.reduceat(weight, first, axis=0)
+    share, each = weight / np.where(total > 0, total, 1.0)[run], weight
+    if weight.ndim < mean.ndim:
+        share, each = share[:, None], weight[:, None]
+    whole = np.add.reduceat(share * mean, first, axis=0)
+    offset = mean - whole[run]
+    if scatter.ndim > mean.ndim:
+        between = (each * offset)[:, :, None] * offset[:, None, :]
+    else:
+        between = each * offset**2
+    return Moments(total, whole, np.add.reduceat(scatter + between, first, axis=0))

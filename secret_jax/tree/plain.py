@@ -12,9 +12,9 @@ import numpy as np
 
 from secret_jax.data.rows import Table
 from secret_jax.data.schema import TableSchema
-from secret_jax.tree.comparisons import left_of_tree
 from secret_jax.tree.routing import paths_of
 from secret_jax.tree.structure import SplitKind, Tree
+from secret_jax.tree.walk import left_of_tree
 
 # A threshold keeps this share of the gap between the rows on its two sides from both.
 _MARGIN = 0.1

@@ -18,8 +18,8 @@ from jaxtyping import Int
 from secret_jax.runtime.linalg import AnyArray, matmul
 from secret_jax.runtime.programs import program
 from secret_jax.runtime.shapes import next_power_of_two, padded
-from secret_jax.tree.comparisons import goes_left
 from secret_jax.tree.structure import SplitKind, Tree
+from secret_jax.tree.walk import goes_left
 
 # Beyond it a gate is as good as hard: exp(-100) is nothing beside any other leaf.
 HARD_LOGIT = 100.0

@@ -17,11 +17,10 @@ from handmade import (
 )
 
 from secret_jax.data.rows import Table
-from secret_jax.tree import sums
-from secret_jax.tree.comparisons import left_of_tree
+from secret_jax.tree import routing
 from secret_jax.tree.reshape import compact
 from secret_jax.tree.routing import apply, paths_of, predict, values
-from secret_jax.tree.walk import descend, values_at
+from secret_jax.tree.walk import descend, left_of_tree, values_at
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -102,14 +101,14 @@ def test_many_rows_agree_with_few_whatever_the_blocks(compiled, width, monkeypat
     gates = np.where(tree.is_leaf, 0.0, width).astype(np.float32)
     tree = dataclasses.replace(tree, gate_width=gates)
     expected, leaf = predict(tree, table), apply(tree, table)
-    monkeypatch.setattr(sums, "on_accelerator", lambda: compiled)
-    monkeypatch.setattr(sums, "FEW_PAIRS", 0)
-    monkeypatch.setattr(sums, "_SMALLEST_BLOCK", 256)
+    monkeypatch.setattr(routing, "on_accelerator", lambda: compiled)
+    monkeypatch.setattr(routing, "FEW_PAIRS", 0)
+    monkeypatch.setattr(routing, "_SMALLEST_BLOCK", 256)
     found = predict(tree, table)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
     assert np.array_equal(apply(tree, table), leaf)
     for name in ("ROW_BLOCK", "_HOST_ROWS"):
-        monkeypatch.setattr(sums, name, 256)
+        monkeypatch.setattr(routing, name, 256)
     assert np.array_equal(predict(tree, table), found)
     one = table.take(slice(7, 8))
     np.testing.assert_allclose(predict(tree, one), found[7:8], rtol=1e-4, atol=1e-4)
