@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from secret_jax.runtime.optional import VERSION
+from secret_jax.runtime.environment import VERSION
 
 if TYPE_CHECKING:
     from secret_jax.composed.ensemble.boosters import (

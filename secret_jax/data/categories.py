@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from secret_jax.data.columns import is_missing, listed
-from secret_jax.runtime.warning import warn
+from secret_jax.runtime.environment import warn
 
 
 class UnseenCategoryWarning(UserWarning):

@@ -14,7 +14,7 @@ from secret_jax.estimators.common import Targets
 from secret_jax.estimators.parameters import CLASS_NAMED, ClassifierParameters, Named
 from secret_jax.estimators.presets import CLASS_LITERATURE, Presets
 from secret_jax.inspect.view import with_all_classes
-from secret_jax.runtime.warning import warn
+from secret_jax.runtime.environment import warn
 from secret_jax.tree import routing
 
 

@@ -27,7 +27,7 @@ from secret_jax.inspect.equations import (
 )
 from secret_jax.inspect.printing import counted_leaves, number
 from secret_jax.inspect.view import Readable, View, as_view
-from secret_jax.runtime.optional import imported
+from secret_jax.runtime.environment import imported
 from secret_jax.runtime.values import is_real
 from secret_jax.tree.structure import SplitKind, StopReason, Tree
 

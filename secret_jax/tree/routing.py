@@ -4,7 +4,6 @@ Few rows are walked down the trees. Many are decided at all comparisons at once,
 by block: in NumPy on processors, in programs on accelerators.
 """
 
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -24,7 +23,13 @@ from secret_jax.data.shards import (
 )
 from secret_jax.runtime.devices import in_32_bits, on_accelerator, rows_at_once
 from secret_jax.runtime.linalg import AnyArray
-from secret_jax.runtime.parallel import ROW_BLOCK, in_blocks, one_thread_for_products
+from secret_jax.runtime.parallel import (
+    N_WORKERS,
+    ROW_BLOCK,
+    in_blocks,
+    one_thread_for_products,
+    side_by_side,
+)
 from secret_jax.runtime.programs import program
 from secret_jax.runtime.shapes import Scratch, bucket, next_power_of_two, padded
 from secret_jax.tree.equations import Forest, RowBlock, forest_of
@@ -197,8 +202,17 @@ class TreeSum:
         if first or last is not None:
             some = TreeSum(self.trees[first:last], self.steps[first:last])
             return some.values(table, finish=finish)
-        trees, few = self.trees, _are_few(_shape_of(table)[0], len(self.trees))
-        if not few and not on_accelerator():
+        trees, n_rows = self.trees, _shape_of(table)[0]
+        if _are_few(n_rows, len(trees)):
+            found = self._of_few(on_host(table))
+        elif on_accelerator():
+            alone, n_trees = len(trees) == 1, np.int32(len(trees))
+            most = 1 if alone else bucket(len(trees), smallest=_FEWEST_TREES)
+            arrays = once(self._tree or self, stacked, trees, most)
+            steps = padded(self.steps.astype(np.float32), most)
+            width = arrays.node.shape[1]
+            found = _computed(sum_of_trees, table, width, arrays, steps, n_trees).T
+        else:
             forest, scratch = self.forest, Scratch()
 
             def of_rows(table: Table) -> np.ndarray:
@@ -207,15 +221,6 @@ class TreeSum:
 
             n_bits = max(group.trees.order.size for group in forest.groups)
             return _by_rows(of_rows, table, n_bits, (trees[0].n_outputs,), np.float64)
-        if few:
-            found = self._of_few(on_host(table))
-        else:
-            n_trees, alone = np.int32(len(trees)), len(trees) == 1
-            most = 1 if alone else bucket(len(trees), smallest=_FEWEST_TREES)
-            arrays = once(self._tree or self, stacked, trees, most)
-            steps = padded(self.steps.astype(np.float32), len(arrays.root))
-            width = arrays.node.shape[1]
-            found = _computed(sum_of_trees, table, width, arrays, steps, n_trees).T
         found = found.astype(np.float64, copy=False)
         return found if finish is None else finish(found)
 
@@ -256,14 +261,16 @@ def _by_rows(
     found = np.empty((n_rows, *shape), dtype)
     block = table.block if isinstance(table, Unencoded) else table.on_host().take
     row_bytes = max(2 * n_bits + 20 * n_columns, 1)
-    most = max(_HOST_BYTES // row_bytes, _SMALLEST_BLOCK)
-    size = min(most, _HOST_ROWS)
+    size = min(max(_HOST_BYTES // row_bytes, _SMALLEST_BLOCK), _HOST_ROWS)
+    starts = iter(range(0, n_rows, size))  # of which every thread takes the next one
 
-    def fill(rows: slice) -> None:
-        found[rows] = function(block(rows))
+    def fill(_: int) -> None:
+        for start in starts:
+            rows = slice(start, min(start + size, n_rows))
+            found[rows] = function(block(rows))
 
     with one_thread_for_products():
-        deque(in_blocks(fill, n_rows, size), maxlen=0)
+        side_by_side(fill, range(min(-(-n_rows // size), N_WORKERS)))
     return found
 
 

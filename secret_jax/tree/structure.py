@@ -336,8 +336,8 @@ AXES: dict[str, tuple[str, ...]] = {
     "coefficient": ("nodes", "outputs", "coefficients"),
     "standard_error": ("nodes", "outputs", "coefficients"),
 }
-WHOLE = {"left", "right", "parent", "depth", "further"}
-WHOLE |= {"kind", "attribute", "stop_reason"}
+_WHOLE = {"left", "right", "parent", "depth", "further"}
+_WHOLE |= {"kind", "attribute", "stop_reason"}
 ARRAY_FIELDS = tuple(AXES)
 COMPARISON_FIELDS = tuple(name for name in AXES if AXES[name][0] == "comparisons")
 # Values in a leaf of the fields that describe a split.
@@ -366,3 +366,80 @@ def once(owner: Any, make: Callable[..., _Made], *arguments: Any) -> _Made:
     if make not in made:
         made[make] = make(*(arguments or (owner,)))
     return made[make]
+
+
+def flaw_of(tree: Tree) -> str:
+    """Say why a tree cannot be traversed; empty if it is sound.
+
+    In a sound tree every index is valid, and every path from the root ends in a leaf.
+    """
+    try:
+        schema, n, further = tree.schema, len(tree.left), len(tree.further)
+        of_outputs = len(tree.full_error or schema.target_names)
+        if not _is_sound(schema) or of_outputs != schema.n_outputs:
+            return "its schema is of columns, categories or outputs that are not there"
+        n_categories = max([tree.goes_left.shape[1], *map(len, schema.categories)])
+        sizes = {"nodes": n, "further": further, "comparisons": n + further}
+        sizes |= {"columns": schema.n_columns, "categories": n_categories}
+        sizes |= {"regressors": schema.n_regressors, "outputs": schema.n_outputs}
+        sizes["coefficients"] = 1 + schema.n_regressors
+        for name, axes in AXES.items():
+            array, shape = getattr(tree, name), tuple(sizes[axis] for axis in axes)
+            wanted, found = "int32" if name in _WHOLE else "float or bool", array.dtype
+            right = found == "i4" if name in _WHOLE else found.kind in "fb"
+            if array.shape != shape or not right:
+                own = f"{name} is {found} of shape {array.shape}"
+                return f"{own}, not {wanted} of shape {shape}"
+        inner = np.flatnonzero(tree.left >= 0)
+        child, above = np.append(tree.left[inner], tree.right[inner]), np.tile(inner, 2)
+        # Each node but the root is the child of one node that comes before it.
+        if not (
+            np.array_equal(np.sort(child), np.arange(1, n))
+            and (child > above).all()
+            and (tree.right[tree.left < 0] < 0).all()
+            and np.array_equal(tree.parent[child], above)
+            and np.array_equal(tree.depth[child], tree.depth[above] + 1)
+            and (tree.parent[0], tree.depth[0]) == (-1, 0)
+        ):
+            return "its nodes make no tree"
+        axis, discrete = (
+            tree.attribute[tree.kind == kind]
+            for kind in (SplitKind.AXIS, SplitKind.DISCRETE)
+        )
+        if not (
+            _within(tree.further, n)
+            and _within(tree.kind, len(SplitKind))
+            and np.array_equal(tree.kind > 0, tree.left[tree.node_of] >= 0)
+            and _within(axis, schema.n_columns)
+            and _within(discrete, len(schema.discrete))
+        ):
+            return "a comparison is of no node, kind or attribute that it can have"
+        return ""
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+        return "its schema or an array is of another kind"
+
+
+def _is_sound(schema: TableSchema) -> bool:
+    """Whether a schema names nothing that is not there."""
+    discrete, n_columns = schema.discrete, schema.n_columns
+    gaps = schema.missing_modelled + schema.missing_split
+    named = (*schema.continuous, *discrete, *gaps, *schema.whole)
+    return (
+        _within(named, len(schema.names))
+        and len(schema.roles) == len(schema.names)
+        and {*gaps, *(one for one, *_ in schema.tails)} <= {*schema.continuous}
+        and all(low < high for _, low, high in schema.tails)
+        and len(schema.categories) == len(discrete)
+        and _within([attribute for attribute, _ in schema.indicators], len(discrete))
+        and all(_within([i], len(schema.categories[a])) for a, i in schema.indicators)
+        and schema.n_indicators <= schema.n_regressors <= n_columns
+        and schema.center.shape == schema.scale.shape == (n_columns,)
+        and len(schema.target_centers) == len(schema.target_scales) == schema.n_outputs
+    )
+
+
+def _within(positions: object, most: int) -> bool:
+    """Whether all positions are integers of at least 0 and below ``most``."""
+    array = np.asarray(positions)
+    whole = array.size == 0 or array.dtype.kind in "iu"
+    return bool(whole and ((array >= 0) & (array < most)).all())

@@ -23,11 +23,10 @@ from secret_jax.inspect.equations import reading_cost
 from secret_jax.inspect.words import path_sentence, split_sentence
 from secret_jax.learners import ConjunctiveSplits
 from secret_jax.tree import packed, routing
-from secret_jax.tree.file import flaw_of
 from secret_jax.tree.plain import with_plain_splits
 from secret_jax.tree.reshape import compact, joined, separated
 from secret_jax.tree.routing import apply, predict
-from secret_jax.tree.structure import SplitKind, Tree
+from secret_jax.tree.structure import SplitKind, Tree, flaw_of
 from secret_jax.tree.totals import split_degrees, split_numbers
 from secret_jax.tree.walk import descend
 
@@ -119,7 +118,7 @@ def test_files_cuts_and_forests_keep_the_conditions(tmp_path):
     away = tree.further + 99
     assert "of no node" in flaw_of(dataclasses.replace(tree, further=away))
     leaf = np.full_like(tree.further, np.flatnonzero(tree.is_leaf)[0])
-    assert "cannot have" in flaw_of(dataclasses.replace(tree, further=leaf))
+    assert "of no node" in flaw_of(dataclasses.replace(tree, further=leaf))
     short = tree.further[1:]
     assert "shape" in flaw_of(dataclasses.replace(tree, further=short))
 

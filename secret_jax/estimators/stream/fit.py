@@ -24,8 +24,8 @@ from secret_jax.fit.alternatives import with_better_scale, with_smaller_leaves
 from secret_jax.fit.pipeline import Fit, finish, grow_and_prune
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import MOST_SAMPLED, Prepared, enough_rows, share_of
+from secret_jax.runtime.environment import each_once
 from secret_jax.runtime.progress import Progress
-from secret_jax.runtime.warning import each_once
 from secret_jax.tree.structure import ARRAY_FIELDS
 
 _Value = TypeVar("_Value")

@@ -18,7 +18,7 @@ from secret_jax.inspect.code.program import (
     unknown_values,
 )
 from secret_jax.losses.interface import HIGHEST_LOG
-from secret_jax.runtime.optional import imported
+from secret_jax.runtime.environment import imported
 from secret_jax.tree.soft import HARD_LOGIT, paths
 from secret_jax.tree.structure import SplitKind, Tree
 
