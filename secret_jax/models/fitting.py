@@ -56,8 +56,6 @@ class NodeSummary(NamedTuple):
 
 
 class FittedNodes(NamedTuple):
-    """Nodes that have their models."""
-
     models: Models
     summary: NodeSummary
 
@@ -81,12 +79,11 @@ def fit_models(
     statistics: NodeStatistics | None = None,
     stage: Stage = UNTOLD,
 ) -> list[Tree]:
-    """Fit a model for every node of several trees, in one pass.
+    """Fit a model for every node of several trees, each to the rows of its part.
 
-    The rows that train each tree, its part, are routed through it, so that a model is
-    trained on exactly the rows that prediction will send to it. ``leaves`` says where
-    each of them ends, if it is known; ``statistics`` are those of all rows, of which
-    parts may be a sample.
+    These are routed through it, so that a model learns from the rows that prediction
+    will send to it. ``leaves`` says where each of them ends, if it is known;
+    ``statistics`` are those of all rows, of which parts may be a sample.
     """
     size = [tree.n_nodes for tree in trees]
     forest = joined(trees)
@@ -238,10 +235,9 @@ def with_monotone_models(
     """Constrain a tree's models by the directions of its schema, in every subtree.
 
     Two rows that differ in one constrained column part at most at a split on it. So it
-    is enough that slopes have the right signs, and that the predictions of the two
-    sides of such a split are clipped at one level, between their means, as those of a
-    booster's trees are (`sklearn.ensemble.HistGradientBoostingRegressor`). Sums leave
-    such columns out: with contrary directions both sides could only predict the same.
+    is enough that slopes have the right signs, and that both sides of such a split are
+    clipped at one level, between their means, as in a booster's trees
+    (`sklearn.ensemble.HistGradientBoostingRegressor`). Sums leave such columns out.
     """
     schema = tree.schema
     if not schema.monotonic:

@@ -71,8 +71,6 @@ def matvec(matrix: AnyArray, vector: AnyArray) -> AnyArray:
 def safe_divide(numerator: Any, denominator: AnyArray) -> Any:
     """Divide, with 0 where the denominator is not positive; it says whether by NumPy.
 
-    Examples
-    --------
     >>> safe_divide(jnp.array([1.0, 0.0]), jnp.array([4.0, 0.0])).tolist()
     [0.25, 0.0]
     """
@@ -98,8 +96,6 @@ def inverse_cholesky(
     where a pivot is at most the tolerance: such a column depends on the earlier ones,
     and its row is zero.
 
-    Examples
-    --------
     >>> matrix = jnp.array([[4.0, 2.0], [2.0, 1.0]])
     >>> inverse, independent = inverse_cholesky(matrix, 1e-6)
     >>> independent.tolist(), (inverse + 0.0).tolist()
@@ -168,8 +164,7 @@ def guarded_solve(
 ) -> AnyArray:
     """Solve a positive semi-definite system, with zeros for dependent columns.
 
-    ``rhs`` (..., n) or (..., n, n_right_hand_sides); ``tolerance`` as in
-    `inverse_cholesky`.
+    ``rhs`` (..., n) or (..., n, k); ``tolerance`` as in `inverse_cholesky`.
     """
     if rhs.ndim < matrix.ndim:
         return guarded_solve(matrix, rhs[..., None], tolerance)[..., 0]
@@ -190,9 +185,8 @@ def _eliminated(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Eliminate without pivoting many problems, which come last, in long operations.
 
-    Returns the upper triangles and right-hand sides (n, n + k, n_problems), and one
-    over the pivots, zero for dependent columns. ``triangular``: ``right`` is, from
-    below.
+    Returns upper triangles and right-hand sides (n, n + k, n_problems), and one over
+    the pivots, zero for dependent columns.
     """
     n, width = matrix.shape[-1], matrix.shape[-1] + right.shape[-1]
     both = np.concatenate([matrix, right], axis=-1).reshape(-1, n * width)
@@ -230,8 +224,6 @@ def definite_solve(matrix: AnyArray, rhs: AnyArray) -> AnyArray:
 def largest(values: Float[AnyArray, "... n"], k: int) -> Int[AnyArray, "... k"]:
     """Positions of the k largest values, in descending order; ties by position.
 
-    Examples
-    --------
     >>> largest(np.array([1.0, 3.0, 3.0, 2.0]), 3).tolist()
     [1, 2, 3]
     """
@@ -246,11 +238,7 @@ def largest(values: Float[AnyArray, "... n"], k: int) -> Int[AnyArray, "... k"]:
 
 
 def taken(array: AnyArray, index: AnyArray, n_axes: int) -> AnyArray:
-    """Take entries along the axis after ``n_axes`` axes of nodes.
-
-    ``array`` (..., n, *rest); ``index`` (...) or (..., k), int. Returns (..., *rest) or
-    (..., k, *rest).
-    """
+    """Take entries, one or k, along the axis after ``n_axes`` axes of nodes."""
     if namespace(array) is np:
         nodes = np.indices(index.shape, sparse=True)[:n_axes]
         return array[(*nodes, index)]
@@ -324,11 +312,9 @@ class Moments(NamedTuple):
 def added_up(parts: Moments, first: np.ndarray) -> Moments:
     """Combine the moments of runs of parts (Chan, Golub & LeVeque 1983).
 
-    ``first`` says where each run begins, rising; the last one goes on to the end. Means
-    are compared with that of their run, so that no large numbers cancel.
+    ``first`` says where each run begins. Means are compared with that of their run, so
+    that no large numbers cancel.
 
-    Examples
-    --------
     >>> means = np.array([[0.0], [4.0]])
     >>> parts = Moments(np.array([1.0, 3.0]), means, np.zeros((2, 1)))
     >>> [array.tolist() for array in added_up(parts, np.array([0]))]

@@ -32,7 +32,7 @@ from secret_jax.runtime.parallel import (
 )
 from secret_jax.runtime.programs import program
 from secret_jax.runtime.shapes import Scratch, bucket, next_power_of_two, padded
-from secret_jax.tree.equations import Forest, RowBlock, forest_of
+from secret_jax.tree.equations import RowBlock, forest_of
 from secret_jax.tree.packed import (
     PackedTrees,
     leaf_ids,
@@ -60,19 +60,19 @@ _FEWEST_TREES = 16
 
 
 def apply(tree: Tree, table: Table, scratch: Scratch | None = None) -> np.ndarray:
-    """Find the leaf of every row.
+    """Find the leaf of every row, (n_rows,), int32: node ids.
 
     For a soft tree, the leaf at the end of the path with the larger share at every
     split, which is where the same tree with hard splits would send the row.
 
-    ``table``: rows encoded with ``tree.schema``; ``scratch``: of calls for many blocks.
-    Returns (n_rows,), int32: node ids.
+    ``scratch``: of calls for many blocks.
     """
-    if _are_few(len(table.x)):
+    if len(table.x) <= min(FEW_ROWS, FEW_PAIRS):
         return leaves_of(tree, table.on_host())
     if isinstance(table.x, jax.Array):  # rows that lie on a device
         return _computed(leaf_ids, table, tree.n_leaves, once(tree, programmed))
-    packed, memory = TreeSum([tree]).forest.groups[0].trees, scratch or Scratch()
+    forest, memory = once(tree, forest_of, [tree], np.ones(1)), scratch or Scratch()
+    packed = forest.groups[0].trees
 
     def of_rows(table: Table) -> np.ndarray:
         return packed.node.take(RowBlock(table, memory).leaves(packed)[0])
@@ -81,22 +81,18 @@ def apply(tree: Tree, table: Table, scratch: Scratch | None = None) -> np.ndarra
 
 
 def predict(tree: Tree, table: Table | Unencoded) -> np.ndarray:
-    """Predict every row, in the units of the target.
+    """Predict in the units of the target, (n_rows,) or (n_rows, n_outputs), float64.
 
     A soft tree mixes the predictions of its leaves by their shares of the row.
-
-    ``table``: rows for ``tree.schema``. Returns (n_rows,), or (n_rows, n_outputs) of
-    several outputs, float64.
     """
 
     def finish(value: np.ndarray) -> np.ndarray:
         return tree.schema.restore_outputs(tree.loss.prediction(value))
 
-    found = (
-        finish(values(tree, table))
-        if tree.is_soft
-        else TreeSum([tree]).values(table, finish=finish)
-    )
+    if tree.is_soft:
+        found = finish(values(tree, table))
+    else:
+        found = TreeSum([tree]).values(table, finish=finish)
     return found[:, 0] if tree.n_outputs == 1 else found
 
 
@@ -113,11 +109,9 @@ def values(tree: Tree, table: Table | Unencoded) -> np.ndarray:
 
 
 def leaf_shares_of(tree: Tree, table: Table) -> np.ndarray:
-    """Share of every leaf in the prediction of every row.
+    """Share of every leaf in the prediction of every row, (n_rows, n_leaves), float64.
 
-    ``table``: rows encoded with ``tree.schema``. Returns (n_rows, n_leaves), float64:
-    rows sum to one; leaves in the order of their node ids. Of a hard tree one share of
-    each row is 1.
+    Rows sum to one; of a hard tree one share of each row is 1.
     """
     if not tree.is_soft:
         return 1.0 * (apply(tree, table)[:, None] == np.flatnonzero(tree.is_leaf))
@@ -142,10 +136,7 @@ def paths_of(tree: Tree, table: Table) -> np.ndarray:
 def predict_where_they_lie(tree: Tree, shards: RowShards) -> jax.Array:
     """Predict every row with a hard tree of numbers, in float32 on the rows' devices.
 
-    Raises
-    ------
-    ValueError
-        If a row holds a number that is not finite.
+    ValueError if a row holds a number that is not finite.
     """
     schema = tree.schema
     units = np.array([schema.target_centers, schema.target_scales])
@@ -174,10 +165,7 @@ def _predicted(
 
 
 class TreeSum:
-    """Weighted sum of hard trees of one schema.
-
-    ``steps`` (n_trees,), float64: weight of each tree, by default one.
-    """
+    """Sum of hard trees of one schema, with weights ``steps`` (n_trees,), or of one."""
 
     def __init__(self, trees: Sequence[Tree], steps: np.ndarray | None = None):
         self.trees = list(trees)
@@ -194,16 +182,15 @@ class TreeSum:
         last: int | None = None,
         finish: Callable[[np.ndarray], np.ndarray] | None = None,
     ) -> np.ndarray:
-        """Sum the predictions of trees ``first`` up to, but without, ``last``.
+        """Sum predictions of trees ``first`` up to ``last``, (n_rows, n_outputs).
 
-        ``finish``: what becomes of the sums of some rows, of the same shape. Returns
-        (n_rows, n_outputs), float64: in standardised units.
+        In standardised units; ``finish``: what becomes of the sums of some rows.
         """
         if first or last is not None:
             some = TreeSum(self.trees[first:last], self.steps[first:last])
             return some.values(table, finish=finish)
         trees, n_rows = self.trees, _shape_of(table)[0]
-        if _are_few(n_rows, len(trees)):
+        if n_rows <= min(FEW_ROWS, FEW_PAIRS // len(trees)):
             found = self._of_few(on_host(table))
         elif on_accelerator():
             alone, n_trees = len(trees) == 1, np.int32(len(trees))
@@ -213,7 +200,8 @@ class TreeSum:
             width = arrays.node.shape[1]
             found = _computed(sum_of_trees, table, width, arrays, steps, n_trees).T
         else:
-            forest, scratch = self.forest, Scratch()
+            forest = once(self._tree or self, forest_of, trees, self.steps)
+            scratch = Scratch()
 
             def of_rows(table: Table) -> np.ndarray:
                 values = forest.values(RowBlock(table, scratch)).T.astype(np.float64)
@@ -223,10 +211,6 @@ class TreeSum:
             return _by_rows(of_rows, table, n_bits, (trees[0].n_outputs,), np.float64)
         found = found.astype(np.float64, copy=False)
         return found if finish is None else finish(found)
-
-    @property
-    def forest(self) -> Forest:
-        return once(self._tree or self, forest_of, self.trees, self.steps)
 
     def _of_few(self, table: Table) -> np.ndarray:
         n_rows, n_trees = len(table.x), len(self.trees)
@@ -242,11 +226,6 @@ class TreeSum:
         value = values_at(forest, table, leaf.ravel())
         value = value.reshape(n_rows, n_trees, value.shape[1])
         return np.einsum("t,nto->no", self.steps, value)
-
-
-def _are_few(n_rows: int, n_trees: int = 1) -> bool:
-    """Whether rows are walked down trees, not decided at all comparisons at once."""
-    return n_rows <= FEW_ROWS and n_rows * n_trees <= FEW_PAIRS
 
 
 def _by_rows(
@@ -280,11 +259,7 @@ def _computed(
     n_leaves: int,
     *arrays: Any,
 ) -> np.ndarray:
-    """Apply a compiled function to padded blocks of rows, and concatenate.
-
-    ``n_leaves``: of a tree. A row's result does not depend on the other rows of its
-    block, nor on the block.
-    """
+    """Apply a compiled function to padded blocks of rows, and concatenate."""
     n_rows, n_columns = _shape_of(table)
     # Memory for the decisions at all splits, but on a processor a cache for few.
     width = n_leaves + 2 * n_columns

@@ -18,6 +18,7 @@ from jaxtyping import Int
 from secret_jax.runtime.linalg import AnyArray, matmul
 from secret_jax.runtime.programs import program
 from secret_jax.runtime.shapes import next_power_of_two, padded
+from secret_jax.tree.packed import FEWEST
 from secret_jax.tree.structure import SplitKind, Tree
 from secret_jax.tree.walk import goes_left
 
@@ -26,8 +27,6 @@ HARD_LOGIT = 100.0
 _ABSENT = -1e9
 # Leaves that are not clipped: infinity times a share of 0 would be no number.
 _UNBOUNDED = 1e30
-# Minimum number of leaves after padding: one program for all smaller trees.
-_FEWEST = 16
 
 
 class Paths(NamedTuple):
@@ -88,7 +87,7 @@ class SoftRouting(NamedTuple):
 def soft_routing(tree: Tree, n_leaves: int = 0) -> SoftRouting:
     """Pad the arrays of a soft tree, to a number of leaves or a power of two."""
     inner, leaf = np.flatnonzero(~tree.is_leaf), np.flatnonzero(tree.is_leaf)
-    n_leaves = n_leaves or next_power_of_two(max(len(leaf), _FEWEST))
+    n_leaves = n_leaves or next_power_of_two(max(len(leaf), FEWEST))
 
     def pad(array: np.ndarray, chosen: np.ndarray) -> np.ndarray:
         return padded(array[chosen].astype(np.float32), n_leaves)
@@ -146,11 +145,7 @@ def shares_of_rows(routing: SoftRouting, x: AnyArray, codes: AnyArray, xp: Any) 
 
 
 def mixed(routing: SoftRouting, x: AnyArray, codes: AnyArray, xp: Any) -> Any:
-    """Predict the mean of the leaves weighted by share, (n_outputs, n_rows).
-
-    ``x`` (n_rows, n_columns): predictions have its precision; ``xp``: `numpy` or
-    `jax.numpy`.
-    """
+    """Mean of the leaves by their shares, as precise as ``x``, (n_outputs, n_rows)."""
     shares = shares_of_rows(routing, x, codes, xp)
     regressors = x[:, : routing.coefficient.shape[2] - 1]
     outputs = []

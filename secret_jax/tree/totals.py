@@ -17,11 +17,7 @@ ROUNDING = 1e-6
 
 
 def leaf_totals(tree: Tree, value: Any) -> np.ndarray:
-    """Sum a quantity over the leaves below every node; a leaf has its own value.
-
-    ``value`` (n_nodes, ...) or (): values at inner nodes are not used. Returns
-    (n_nodes, ...), of the dtype of ``value``.
-    """
+    """Sum a quantity, (n_nodes, ...) or (), over the leaves below every node."""
     value = np.asarray(value)
     value = np.broadcast_to(value, (tree.n_nodes, *value.shape[1:]))
     total = value.copy()
@@ -71,8 +67,6 @@ def model_degrees(tree: Tree) -> np.ndarray:
     as far as the correction leaves it in place. Exact for least squares (one degree a
     coefficient) and for ridge without any shrinkage. Models that correct none, but may
     leave regressors out, spend their own.
-
-    Returns (n_nodes,), float64.
     """
     most = 1.0 + tree.schema.n_regressors
     degrees = np.minimum(tree.degrees, most).astype(np.float64)
@@ -102,10 +96,7 @@ def split_degrees(tree: Tree) -> np.ndarray:
 
 
 def split_numbers(tree: Tree) -> np.ndarray:
-    """Count the numbers in every node's split as it is read, zero in leaves, float64.
-
-    One for a threshold or a set of categories, and one for each column of a sum.
-    """
+    """Numbers in every node's split as it is read: thresholds, and factors of sums."""
     numbers = 1.0 * (tree.kind != SplitKind.LEAF)
     oblique = tree.kind == SplitKind.OBLIQUE
     numbers[oblique] += np.count_nonzero(tree.direction[oblique], axis=1)
@@ -118,11 +109,8 @@ def noise_variance(tree: Tree) -> np.ndarray:
     The estimate is the squared error of the leaves below a node, per degree of freedom
     that their models did not spend. Its logarithm is averaged with that of the parent's
     noise, which counts as thirty degrees of freedom, so that a leaf with few rows
-    borrows from the leaves around it.
-
-    Returns (n_nodes, n_outputs), float64: in standardised units; at least what float32
-    rounds away. With a loss, the variance of values that would cost as much as the tree
-    errs on average.
+    borrows from the leaves around it. With a loss it is the variance of values that
+    would cost as much as the tree errs on average; (n_nodes, n_outputs).
     """
     degrees = np.minimum(model_degrees(tree), tree.weight)
     error = leaf_totals(tree, tree.train_error * tree.weight[:, None])

@@ -27,7 +27,6 @@ def goes_left(
 
     One of columns does up to its threshold; a ``discrete`` one where the category is
     ``listed``, or, if training never saw it (``code`` -1), where the larger child is.
-    ``xp``: `numpy` or `jax.numpy`.
     """
     known = xp.where(code >= 0, listed, larger_left)
     return xp.where(discrete, known, projection <= threshold)
@@ -42,9 +41,9 @@ def left_of(
 ) -> np.ndarray:
     """Whether rows go left, each by a comparison of its own, shape (n_rows,), bool.
 
-    ``one``: has the arrays of `secret_jax.splits.interface.Comparison`; ``at``
-    (n_rows,), int: the comparison of every row; ``row`` (n_rows,), int: which ones of
-    the table these are; None: all in turn.
+    ``one``: a tree, or a `secret_jax.splits.interface.Comparison`; ``larger_left`` and
+    ``at`` (n_rows,): the comparison of every row; ``row``: which ones of the table
+    these are, by default all in turn.
     """
     row = np.arange(len(at)) if row is None else row
     # Rows along the directions of their splits, which for axes are single numbers.
@@ -74,19 +73,10 @@ def left_of(
     return goes_left(projection, threshold, discrete, code, listed, other, np)
 
 
-def left_of_tree(
-    tree: Tree, table: Table, at: np.ndarray, row: np.ndarray | None = None
-) -> np.ndarray:
-    """The same of a tree's comparisons."""
-    return left_of(tree, tree.larger_left[tree.node_of], table, at, row)
-
-
 def descend(tree: Tree, table: Table, node: np.ndarray, n_steps: int) -> np.ndarray:
-    """Move rows some steps down, each from given nodes.
+    """Move rows some steps down, each from its node, (n_rows,) or (n_rows, n_starts).
 
-    ``tree``: its gates count as hard splits; ``node`` (n_rows,) or (n_rows, n_starts),
-    int. Returns of the shape of ``node``, int: a row that has reached its leaf stays
-    there.
+    Gates count as hard splits; a row that has reached its leaf stays there.
     """
     compared, places, children, place_of, children_of = once(tree, _walk_of)
     if not compared.also.shape[1] or not n_steps:
@@ -130,11 +120,7 @@ def _walk_of(tree: Tree) -> tuple[Comparisons, np.ndarray, np.ndarray, list, lis
 
 
 def values_at(tree: Tree, table: Table, node: np.ndarray) -> np.ndarray:
-    """Predict with a given node per row, clipped.
-
-    ``node`` (n_rows,), int. Returns (n_rows, n_outputs), float64: in standardised
-    units.
-    """
+    """Predict with a node per row, clipped, (n_rows, n_outputs), float64."""
     low, high = tree.clip_range()
     regressors = table.x[:, : tree.schema.n_regressors]
     coefficient = tree.coefficient.take(node, axis=0)

@@ -20,7 +20,7 @@ from secret_jax.data.rows import Table
 from secret_jax.tree import routing
 from secret_jax.tree.reshape import compact
 from secret_jax.tree.routing import apply, paths_of, predict, values
-from secret_jax.tree.walk import descend, left_of_tree, values_at
+from secret_jax.tree.walk import descend, left_of, values_at
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -85,12 +85,13 @@ def test_rows_at_splits_of_their_own():
     table, order = rows(500), np.random.default_rng(0).permutation(500)
     tree = build_tree(BUSHY, 1)
     at = np.random.default_rng(1).choice(np.flatnonzero(~tree.is_leaf), 500)
+    larger = tree.larger_left[tree.node_of]
     expected = [
         goes_left(tree, node, x, codes)
         for node, x, codes in zip(at, *table, strict=True)
     ]
-    assert left_of_tree(tree, table, at).tolist() == expected
-    moved = left_of_tree(tree, table, at[order], order)
+    assert left_of(tree, larger, table, at).tolist() == expected
+    moved = left_of(tree, larger, table, at[order], order)
     assert moved.tolist() == np.array(expected)[order].tolist()
 
 
