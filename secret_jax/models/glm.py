@@ -17,15 +17,13 @@ from jaxtyping import Float
 from secret_jax.losses.classes import Brier, CrossEntropy
 from secret_jax.losses.interface import Likelihood, Loss, Pair
 from secret_jax.models.interface import LeafModel, Levels, Models, RowGroups
-from secret_jax.models.linear import Constant, LeastSquares
+from secret_jax.models.linear import CONSTANT_VARIANCE, Constant, LeastSquares
 from secret_jax.models.ridge import Ridge, shrunken
 from secret_jax.models.statistics import NodeStatistics, slice_statistics
 from secret_jax.runtime.progress import UNTOLD, Stage
 from secret_jax.runtime.values import at_least, real
 from secret_jax.tree.structure import Tree
 
-# Regressors are standardised over the table: a smaller variance is rounding.
-_CONSTANT = 1e-12
 # A loss that falls by a smaller share of itself has settled, or nearly, where its
 # penalty or its corner is still to change.
 _SETTLED, _NEARLY = 1e-6, 1e-4
@@ -337,7 +335,7 @@ def _penalised(
     slopes, gram = base[:, 1:], scatter[:, :-1, :-1]
     moment = scatter[:, :-1, -1] - np.einsum("nij,nj->ni", gram, slopes)
     # What does not vary, or must not change, gets a row of the identity.
-    varies = np.einsum("nii->ni", gram) > _CONSTANT * statistics.weight[:, None]
+    varies = np.einsum("nii->ni", gram) > CONSTANT_VARIANCE * statistics.weight[:, None]
     free = varies & np.isfinite(penalty)
     gram = np.where(free[:, :, None] & free[:, None, :], gram, 0.0)
     n = np.arange(gram.shape[1])

@@ -13,7 +13,7 @@ from secret_jax.runtime.progress import UNTOLD, Stage
 from secret_jax.tree.structure import Tree
 
 # Regressors are standardised over the table: a smaller variance is rounding.
-_CONSTANT_VARIANCE = 1e-12
+CONSTANT_VARIANCE = 1e-12
 # Terms whose worth differs by a smaller share are worth the same.
 TIE = 1e-6
 # The same, where terms are selected.
@@ -99,7 +99,7 @@ class SimpleLinear(LeafModel):
         spent = np.ones(model.shape[:2])
         if n > 0:
             square = np.einsum("nii->ni", statistics.scatter)[:, :n]
-            least = _CONSTANT_VARIANCE * statistics.weight
+            least = CONSTANT_VARIANCE * statistics.weight
             usable = (square > least[:, None]) & (statistics.weight > 2)[:, None]
             safe = np.where(usable, square, 1.0)
             node = np.arange(len(model))
@@ -139,7 +139,7 @@ def least_squares(
     variance = np.einsum("nii->ni", statistics.scatter)[:, :n]
     weight = np.where(statistics.weight > 0, statistics.weight, 1.0)
     per_row = variance / weight[:, None]
-    scale = np.where(per_row > _CONSTANT_VARIANCE, np.sqrt(variance), np.inf)
+    scale = np.where(per_row > CONSTANT_VARIANCE, np.sqrt(variance), np.inf)
     correlation = statistics.scatter[:, :n, :n] / (scale[:, :, None] * scale[:, None])
     moment = statistics.scatter[:, :n, n:] / scale[:, :, None]
     values, vectors = np.linalg.eigh(correlation)
