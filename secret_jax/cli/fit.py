@@ -31,7 +31,7 @@ import secret_jax
 from secret_jax.cli.learning import Rows, training_rows
 from secret_jax.cli.messages import PROGRAM, CommandError, check_output, draw, say
 from secret_jax.inspect.printing import counted, number
-from secret_jax.runtime.optional import VERSION, imported
+from secret_jax.runtime.environment import VERSION, imported
 
 TREE = "SECRET tree"  # its name among the methods
 Scores = dict[str, dict[str, float | None]]

@@ -19,7 +19,8 @@ from secret_jax.cli.formats import Reading
 from secret_jax.cli.learning import read
 from secret_jax.cli.messages import CommandError, check_output, draw, say
 from secret_jax.inspect.printing import listed
-from secret_jax.tree.file import estimator_name, replacing
+from secret_jax.runtime.environment import replacing
+from secret_jax.tree.file import estimator_name
 
 _DIGITS = 7  # that float32 carries
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.datasets import fetch_openml
 
-from secret_jax.runtime.optional import imported
+from secret_jax.runtime.environment import imported
 
 # Number of every set, since names and versions of OpenML change, and its columns, the
 # target last: "theirs=ours", or one name that is ours in small letters.

@@ -32,8 +32,8 @@ from secret_jax.fit.plan import Plan
 from secret_jax.fit.prune.path import of_size, training_path
 from secret_jax.inspect.equations import check_node
 from secret_jax.inspect.mixin import InspectionMixin
+from secret_jax.runtime.environment import warn
 from secret_jax.runtime.values import is_integer
-from secret_jax.runtime.warning import warn
 from secret_jax.tree import routing
 from secret_jax.tree.reshape import compact, hardened
 from secret_jax.tree.structure import Tree

@@ -10,7 +10,7 @@ from secret_jax.data.rows import Table
 from secret_jax.inspect.printing import entry, number, quoted
 from secret_jax.inspect.view import View, as_view, estimator_of
 from secret_jax.inspect.words import path_sentence
-from secret_jax.runtime.optional import imported
+from secret_jax.runtime.environment import imported
 from secret_jax.tree.routing import leaf_shares_of
 from secret_jax.tree.structure import SplitKind, Tree
 

@@ -26,7 +26,7 @@ from secret_jax.inspect.printing import counted, counted_leaves, counted_rows, n
 from secret_jax.inspect.tables import node_table
 from secret_jax.inspect.view import Readable, Rows, View, as_view
 from secret_jax.losses.interface import HIGHEST_LOG
-from secret_jax.runtime.optional import imported
+from secret_jax.runtime.environment import imported
 from secret_jax.tree.soft import HARD_LOGIT
 from secret_jax.tree.structure import SplitKind, StopReason, Tree
 from secret_jax.tree.totals import in_order, leaves_below, way_to

@@ -17,7 +17,7 @@ from secret_jax.inspect.equations import (
 from secret_jax.inspect.printing import number, quoted, short_number
 from secret_jax.inspect.view import Readable, View, as_view
 from secret_jax.inspect.words import path_sentence, term_words
-from secret_jax.runtime.optional import imported
+from secret_jax.runtime.environment import imported
 
 FONT_SIZE = 9.0  # points
 TICK_SIZE = 0.9 * FONT_SIZE

@@ -21,7 +21,7 @@ from secret_jax.inspect.printing import (
     shades,
 )
 from secret_jax.inspect.view import Readable, View, as_view
-from secret_jax.runtime.optional import imported
+from secret_jax.runtime.environment import imported
 from secret_jax.tree.totals import in_order, leaves_below, way_to
 
 # Lengths are inches, so that text of the font size is legible.

@@ -11,7 +11,7 @@ from secret_jax.data.rows import group_numbers
 from secret_jax.data.validation import checked_weight
 from secret_jax.inspect.equations import CategorySplit, conditions_at, rounded_split
 from secret_jax.inspect.view import estimator_of
-from secret_jax.runtime.optional import imported
+from secret_jax.runtime.environment import imported
 from secret_jax.runtime.progress import Stage, shown
 from secret_jax.runtime.values import is_integer
 from secret_jax.tree.structure import Tree

@@ -27,7 +27,7 @@ from secret_jax.inspect.equations import (
 )
 from secret_jax.inspect.printing import counted_leaves, number
 from secret_jax.inspect.view import Readable, View, as_view
-from secret_jax.runtime.optional import imported
+from secret_jax.runtime.environment import imported
 from secret_jax.runtime.values import is_real
 from secret_jax.tree.structure import SplitKind, StopReason, Tree
 
@@ -191,7 +191,7 @@ def coefficients(
     Notes
     -----
     Standard errors are ``s * sqrt(diag(inverse(C)) / n)`` with s² the noise of the node
-    (`secret_jax.tree.degrees.noise_variance`), n the weight of its rows, and C the
+    (`secret_jax.tree.totals.noise_variance`), n the weight of its rows, and C the
     second moments of the columns in the equation, those of the parent counting as
     thirty rows. They take the splits and the choice of terms as given and the noise as
     the same for all rows, so intervals are too narrow where a node has few rows for its

@@ -25,9 +25,9 @@ from secret_jax.splits.axis import (
     leading_component,
 )
 from secret_jax.splits.interface import Level
-from secret_jax.tree.degrees import model_degrees
 from secret_jax.tree.reshape import compact
 from secret_jax.tree.structure import SplitKind, StopReason, Tree
+from secret_jax.tree.totals import model_degrees
 
 # Of no rows sums are zero, and so are their means.
 _NO_WEIGHT = 1e-30

@@ -36,10 +36,7 @@ def node_errors(
     *,
     loss: Loss | None = None,
 ) -> Float[np.ndarray, " n_nodes"]:
-    """Total loss of every node's model on the rows that reach it, summed over outputs.
-
-    Outputs count one each, or by ``output_weight``.
-    """
+    """Total loss of every node's model on the rows that reach it, over all outputs."""
     loss = loss or tree.loss
     weight = np.ones(tree.n_outputs) if output_weight is None else output_weight
     low, high = tree.clip_range()

@@ -43,21 +43,19 @@ _RIDGE = 1e-3
 
 
 class NodeSummary(NamedTuple):
-    """What a tree tells of the rows of its nodes, from their statistics."""
+    """What a tree tells of the rows of its nodes: fields of `Tree`, from statistics."""
 
-    weight: np.ndarray  # (n_nodes,), float64
-    # mean, deviation (n_nodes, n_regressors + n_outputs), float64: the outputs last.
+    weight: np.ndarray
     mean: np.ndarray
     deviation: np.ndarray
-    # lower, upper (n_nodes, n_outputs), float64: range of the outputs.
+    center: np.ndarray
+    spread: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
-    error: np.ndarray  # (n_nodes, n_outputs), float64: mean squared error of the models
+    train_error: np.ndarray
 
 
 class FittedNodes(NamedTuple):
-    """Nodes that have their models."""
-
     models: Models
     summary: NodeSummary
 
@@ -67,9 +65,12 @@ def summary_of(statistics: NodeStatistics, coefficient: np.ndarray) -> NodeSumma
     weight, mean, scatter, lower, upper, _ = statistics
     counted = np.where(weight > 0, weight, 1.0)[:, None]
     square = np.einsum("nii->ni", scatter) / counted
+    deviation, n = np.sqrt(np.maximum(square, 0.0)), statistics.n_regressors
     error = mean_squared_errors(statistics, coefficient)
-    deviation = np.sqrt(np.maximum(square, 0.0))
-    return NodeSummary(weight, mean, deviation, lower, upper, error)
+    of_outputs, of_regressors = (
+        (mean[:, part], deviation[:, part]) for part in (slice(n, None), slice(n))
+    )
+    return NodeSummary(weight, *of_outputs, *of_regressors, lower, upper, error)
 
 
 def fit_models(
@@ -81,26 +82,33 @@ def fit_models(
     statistics: NodeStatistics | None = None,
     stage: Stage = UNTOLD,
 ) -> list[Tree]:
-    """Fit a model for every node of several trees, in one pass.
+    """Fit a model for every node of several trees, each to the rows of its part.
 
-    The rows that train each tree, its part, are routed through it, so that a model is
-    trained on exactly the rows that prediction will send to it. ``leaves`` says where
-    each of them ends, if it is known; ``statistics`` are those of all rows, of which
-    parts may be a sample.
+    These are routed through it, so that a model learns from the rows that prediction
+    will send to it. ``leaves`` says where each of them ends, if it is known;
+    ``statistics`` are those of all rows, of which parts may be a sample.
     """
-    size = [tree.n_nodes for tree in trees]
-    forest = joined(trees)
-    root = np.repeat(np.cumsum(size) - size, [part.n_rows for part in parts])
+    size, n_rows = [tree.n_nodes for tree in trees], [part.n_rows for part in parts]
+    forest, rows = joined(trees), join(list(parts))
+    root = np.repeat(np.cumsum(size) - size, n_rows)
     stage.at(0, forest.n_nodes)
-    rows = join(list(parts))
     levels = partial(groups_of_levels, forest, rows, root)
-    if statistics is None:
-        statistics = _statistics(trees, forest, parts, rows, root, leaves)
+    if statistics is None and leaves is None and max(n_rows) > _FEW_ROWS:
+        each = map(node_statistics, trees, parts)
+        statistics = NodeStatistics(*map(np.concatenate, zip(*each, strict=True)))
+    elif statistics is None:
+        if leaves is None:
+            leaf_of = descend(forest, rows.table, root, forest.max_depth)
+        else:
+            leaf_of = root + np.concatenate(leaves)
+        n_regressors = forest.schema.n_regressors
+        own = group_statistics(rows, n_regressors, leaf_of, forest.n_nodes)
+        statistics = _added_up(forest, [own])
     models = leaf.fit_tree(forest, statistics, levels, stage)
     occupied = statistics.weight > 0
     coefficient = inherited(models.coefficient, occupied, forest.parent)
     models = models._replace(coefficient=coefficient)
-    summary = summary_of(statistics, models.coefficient)
+    summary = summary_of(statistics, coefficient)
     forest = with_models(forest, models, summary, leaf, levels)
     return separated(with_monotone_models(forest, statistics, levels), size)
 
@@ -142,26 +150,6 @@ def _added_up(
     return statistics
 
 
-def _statistics(
-    trees: Sequence[Tree],
-    forest: Tree,
-    parts: Sequence[Rows],
-    rows: Rows,
-    root: np.ndarray,
-    leaves: Sequence[np.ndarray] | None,
-) -> NodeStatistics:
-    """Statistics of the nodes of several trees, each of its own rows."""
-    if leaves is not None:
-        leaf = root + np.concatenate(leaves)
-    elif max(part.n_rows for part in parts) <= _FEW_ROWS:
-        leaf = descend(forest, rows.table, root, forest.max_depth)
-    else:
-        each = map(node_statistics, trees, parts)
-        return NodeStatistics(*map(np.concatenate, zip(*each, strict=True)))
-    n_regressors, n_nodes = forest.schema.n_regressors, forest.n_nodes
-    return _added_up(forest, [group_statistics(rows, n_regressors, leaf, n_nodes)])
-
-
 def with_models(
     tree: Tree,
     models: Models,
@@ -170,24 +158,18 @@ def with_models(
     levels: Levels | None = None,
 ) -> Tree:
     """Store models in a tree, with weights, ranges and errors of its rows."""
-    weight, mean, deviation, lower, upper, error = summary
-    n_regressors = mean.shape[1] - lower.shape[1]
     tree = replace(
         tree,
         coefficient=models.coefficient,
-        weight=weight,
         degrees=models.degrees,
-        mean=mean[:, n_regressors:],
-        deviation=deviation[:, n_regressors:],
-        center=mean[:, :n_regressors],
-        spread=deviation[:, :n_regressors],
+        corrects_parent=models.corrects_parent,
         standard_error=np.full(models.coefficient.shape, np.nan),
         clip_margin=leaf.clip_margin,
-        corrects_parent=models.corrects_parent,
         loss=leaf.loss,
+        **summary._asdict(),
     )
     if leaf.loss.least_squares:
-        return _with_ranges(tree, leaf, error, lower, upper)
+        return _with_wide_ranges(tree, leaf)
     assert levels is not None
     return with_losses(tree, levels(), leaf)
 
@@ -201,27 +183,19 @@ def with_losses(tree: Tree, levels: Iterator[RowGroups], leaf: LeafModel) -> Tre
         error[group.node] = group.mean_losses(tree.loss, value)
         lower[group.node] = np.minimum.reduceat(value, group.start)
         upper[group.node] = np.maximum.reduceat(value, group.start)
-    return _with_ranges(tree, leaf, error, lower, upper)
+    tree = replace(tree, train_error=error, lower=lower, upper=upper)
+    return _with_wide_ranges(tree, leaf)
 
 
-def _with_ranges(
-    tree: Tree,
-    leaf: LeafModel,
-    error: np.ndarray,
-    lower: np.ndarray,
-    upper: np.ndarray,
-) -> Tree:
-    """Store errors and ranges; of few rows that of the nearest ancestor with enough."""
-    parent = tree.parent
+def _with_wide_ranges(tree: Tree, leaf: LeafModel) -> Tree:
+    """Widen ranges of few rows to that of the nearest ancestor with enough."""
+    parent, lower, upper = tree.parent, tree.lower, tree.upper
     root = inherited(np.arange(tree.n_nodes), parent < 0, parent)
     least = np.minimum(leaf.clip_min_samples, tree.weight[root])
     enough = (tree.weight >= least) & (tree.weight > 0)
-    return replace(
-        tree,
-        train_error=error,
-        lower=np.minimum(lower, inherited(lower, enough, parent)),
-        upper=np.maximum(upper, inherited(upper, enough, parent)),
-    )
+    lower = np.minimum(lower, inherited(lower, enough, parent))
+    upper = np.maximum(upper, inherited(upper, enough, parent))
+    return replace(tree, lower=lower, upper=upper)
 
 
 def inherited(values: np.ndarray, own: np.ndarray, parent: np.ndarray) -> np.ndarray:
@@ -238,10 +212,9 @@ def with_monotone_models(
     """Constrain a tree's models by the directions of its schema, in every subtree.
 
     Two rows that differ in one constrained column part at most at a split on it. So it
-    is enough that slopes have the right signs, and that the predictions of the two
-    sides of such a split are clipped at one level, between their means, as those of a
-    booster's trees are (`sklearn.ensemble.HistGradientBoostingRegressor`). Sums leave
-    such columns out: with contrary directions both sides could only predict the same.
+    is enough that slopes have the right signs, and that both sides of such a split are
+    clipped at one level, between their means, as in a booster's trees
+    (`sklearn.ensemble.HistGradientBoostingRegressor`). Sums leave such columns out.
     """
     schema = tree.schema
     if not schema.monotonic:

@@ -123,12 +123,12 @@ def groups_of_levels(
 
 
 class Models(NamedTuple):
-    """Linear models of several nodes.
+    """Linear models of several nodes, in standardised units.
 
     Attributes
     ----------
     coefficient : ndarray of shape (n_nodes, n_outputs, 1 + n_regressors), float64
-        Intercept and slopes, in standardised units.
+        Intercepts and slopes.
     degrees : ndarray of shape (n_nodes,), float64
         Effective degrees of freedom that each of them spent on an output.
     corrects_parent : bool, default=True
@@ -198,12 +198,7 @@ class LeafModel(Value, ABC):
         statistics: NodeStatistics,
         parent: Float[np.ndarray, "n_nodes n_outputs _"],
     ) -> Models:
-        """Fit models of several nodes, given those of their parents.
-
-        ``statistics`` are of any nodes, as pruning needs a model in every node of a
-        tree; models of parents (n_nodes, n_outputs, 1 + n_regressors) are zero at a
-        root.
-        """
+        """Fit models of any nodes, given those of their parents: zero at a root."""
 
     def fit_tree(
         self,
@@ -214,8 +209,7 @@ class LeafModel(Value, ABC):
     ) -> Models:
         """Fit models of all nodes of one or several trees, from the roots down.
 
-        ``levels`` yields the rows of the nodes of each, if statistics are not enough;
-        ``stage`` receives the number of nodes that have models.
+        ``levels`` yields the rows of the nodes of each, if statistics are not enough.
         """
         n_nodes, width = tree.n_nodes, 1 + statistics.n_regressors
         coefficient = np.zeros((n_nodes, statistics.n_outputs, width))
@@ -235,7 +229,7 @@ def fitted_models(
     statistics: NodeStatistics,
     parent: Float[np.ndarray, "n_nodes n_outputs _"],
 ) -> Models:
-    """Fit models of several nodes, and refuse what are none; see `LeafModel.fit`."""
+    """Fit models of several nodes, and refuse what are none."""
     models, name = leaf.fit(statistics, parent), f"{type(leaf).__name__}.fit"
     if not isinstance(models, Models):
         raise TypeError(

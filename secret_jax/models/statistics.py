@@ -17,8 +17,7 @@ from jaxtyping import Float, Int
 
 from secret_jax.data.rows import Rows
 from secret_jax.data.shards import block_of, in_64_bits
-from secret_jax.runtime.linalg import AnyArray, matmul, safe_divide
-from secret_jax.runtime.moments import Moments, added_up
+from secret_jax.runtime.linalg import AnyArray, Moments, added_up, matmul, safe_divide
 from secret_jax.runtime.programs import program
 from secret_jax.runtime.shapes import Scratch, slice_positions
 from secret_jax.tree.packed import PackedTrees, programmed
@@ -55,16 +54,13 @@ class NodeStatistics(NamedTuple):
 
     @property
     def n_outputs(self) -> int:
-        """Number of outputs."""
         return self.lower.shape[1]
 
     @property
     def n_regressors(self) -> int:
-        """Number of regressors."""
         return self.mean.shape[1] - self.n_outputs
 
     def take(self, node: np.ndarray) -> NodeStatistics:
-        """Select nodes."""
         return NodeStatistics(*(array[node] for array in self))
 
     def output(self, which: int) -> NodeStatistics:
@@ -168,9 +164,8 @@ def slice_statistics(
 ) -> NodeStatistics:
     """Compute statistics of the places ``order[start:stop]`` of each slice, in float64.
 
-    ``x``: the regressors come first; ``row`` (n_places,), int, or None: row of every
-    place; None: the places are the rows. The rows of a slice are measured from its
-    first one, so that no large numbers cancel.
+    ``x``: the regressors come first; ``row``: that of every place, if they are others.
+    A slice is measured from its first row, so that no large numbers cancel.
     """
     some, n_slices = np.flatnonzero(stop > start), len(start)
     start, stop, scratch = start[some], stop[some], scratch or Scratch()
@@ -232,8 +227,8 @@ def slice_statistics(
 def resident_statistics(tree: Tree, rows: Rows) -> tuple[np.ndarray, NodeStatistics]:
     """Compute statistics of the leaves from numeric rows on a device.
 
-    Rows of weight zero are padding. Products are of float32 numbers about the means
-    that the tree knows, which hold six digits in a run of rows; runs add up in float64.
+    Products are of float32 numbers about the means that the tree knows, which hold six
+    digits in a run of rows; runs add up in float64.
     """
     packed = once(tree, programmed)
     node = np.asarray(packed.node)

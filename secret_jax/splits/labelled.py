@@ -26,8 +26,8 @@ from secret_jax.runtime.linalg import (
     unit_vectors,
 )
 from secret_jax.splits.interface import Level, Split
-from secret_jax.tree.comparisons import goes_left
 from secret_jax.tree.structure import SplitKind
+from secret_jax.tree.walk import goes_left
 
 # A pivot of a correlation matrix below this is rounding: the column is dependent.
 DEPENDENT = 4e-6

@@ -17,10 +17,10 @@ from secret_jax.data.rows import Rows
 from secret_jax.learners import M5Linear
 from secret_jax.models.fitting import fit_models
 from secret_jax.models.linear import SimpleLinear
-from secret_jax.tree.degrees import model_degrees
 from secret_jax.tree.reshape import compact
 from secret_jax.tree.routing import apply
 from secret_jax.tree.structure import SplitKind
+from secret_jax.tree.totals import model_degrees
 
 
 def fitted(leaf, parts, weight=None):

@@ -13,9 +13,9 @@ from secret_jax.data.rows import Rows, Table
 from secret_jax.data.schema import Role
 from secret_jax.models.fitting import fit_models, node_statistics
 from secret_jax.models.short_models import _backward, shortened
-from secret_jax.tree.degrees import noise_variance
 from secret_jax.tree.routing import paths_of, values
 from secret_jax.tree.structure import SplitKind, Tree
+from secret_jax.tree.totals import noise_variance
 
 P = 6
 FULL, RIDGE = LeastSquares(clip_margin=None), Ridge(clip_margin=None)

@@ -6,7 +6,7 @@ import chex
 import numpy as np
 import pytest
 
-from secret_jax.runtime.moments import Moments, added_up
+from secret_jax.runtime.linalg import Moments, added_up
 
 
 def direct(values: np.ndarray, weight: np.ndarray, *, products: bool) -> Moments:

@@ -28,13 +28,12 @@ from secret_jax.models.interface import LeafModel
 from secret_jax.tree.file import (
     FORMAT_VERSION,
     ModelFileError,
-    flaw_of,
     load_model,
     save_model,
     to_json,
     write,
 )
-from secret_jax.tree.structure import ARRAY_FIELDS, SplitKind, Tree
+from secret_jax.tree.structure import ARRAY_FIELDS, SplitKind, Tree, flaw_of
 
 
 def example_tree(
@@ -397,11 +396,11 @@ def test_trees_that_were_built_or_fitted_are_sound():
         ("right", SplitKind.LEAF, 3, "make no tree"),
         ("parent", SplitKind.LEAF, 10**6, "make no tree"),
         ("depth", SplitKind.LEAF, 10**6, "make no tree"),
-        ("kind", SplitKind.AXIS, SplitKind.LEAF, "kind of split"),
-        ("kind", SplitKind.AXIS, 9, "of no node or kind"),
-        ("attribute", SplitKind.AXIS, 5, "attribute that is not there"),
-        ("attribute", SplitKind.AXIS, -1, "attribute that is not there"),
-        ("attribute", SplitKind.DISCRETE, 2, "attribute that is not there"),
+        ("kind", SplitKind.AXIS, SplitKind.LEAF, "of no node, kind or attr"),
+        ("kind", SplitKind.AXIS, 9, "of no node, kind or attr"),
+        ("attribute", SplitKind.AXIS, 5, "of no node, kind or attr"),
+        ("attribute", SplitKind.AXIS, -1, "of no node, kind or attr"),
+        ("attribute", SplitKind.DISCRETE, 2, "of no node, kind or attr"),
     ],
 )
 def test_an_index_that_points_nowhere_is_found(tmp_path, name, kind, value, flaw):

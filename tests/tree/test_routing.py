@@ -17,11 +17,10 @@ from handmade import (
 )
 
 from secret_jax.data.rows import Table
-from secret_jax.tree import sums
-from secret_jax.tree.comparisons import left_of_tree
+from secret_jax.tree import routing
 from secret_jax.tree.reshape import compact
 from secret_jax.tree.routing import apply, paths_of, predict, values
-from secret_jax.tree.walk import descend, values_at
+from secret_jax.tree.walk import descend, left_of, values_at
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -86,12 +85,13 @@ def test_rows_at_splits_of_their_own():
     table, order = rows(500), np.random.default_rng(0).permutation(500)
     tree = build_tree(BUSHY, 1)
     at = np.random.default_rng(1).choice(np.flatnonzero(~tree.is_leaf), 500)
+    larger = tree.larger_left[tree.node_of]
     expected = [
         goes_left(tree, node, x, codes)
         for node, x, codes in zip(at, *table, strict=True)
     ]
-    assert left_of_tree(tree, table, at).tolist() == expected
-    moved = left_of_tree(tree, table, at[order], order)
+    assert left_of(tree, larger, table, at).tolist() == expected
+    moved = left_of(tree, larger, table, at[order], order)
     assert moved.tolist() == np.array(expected)[order].tolist()
 
 
@@ -102,14 +102,14 @@ def test_many_rows_agree_with_few_whatever_the_blocks(compiled, width, monkeypat
     gates = np.where(tree.is_leaf, 0.0, width).astype(np.float32)
     tree = dataclasses.replace(tree, gate_width=gates)
     expected, leaf = predict(tree, table), apply(tree, table)
-    monkeypatch.setattr(sums, "on_accelerator", lambda: compiled)
-    monkeypatch.setattr(sums, "FEW_PAIRS", 0)
-    monkeypatch.setattr(sums, "_SMALLEST_BLOCK", 256)
+    monkeypatch.setattr(routing, "on_accelerator", lambda: compiled)
+    monkeypatch.setattr(routing, "FEW_PAIRS", 0)
+    monkeypatch.setattr(routing, "_SMALLEST_BLOCK", 256)
     found = predict(tree, table)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
     assert np.array_equal(apply(tree, table), leaf)
     for name in ("ROW_BLOCK", "_HOST_ROWS"):
-        monkeypatch.setattr(sums, name, 256)
+        monkeypatch.setattr(routing, name, 256)
     assert np.array_equal(predict(tree, table), found)
     one = table.take(slice(7, 8))
     np.testing.assert_allclose(predict(tree, one), found[7:8], rtol=1e-4, atol=1e-4)

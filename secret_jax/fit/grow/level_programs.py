@@ -22,7 +22,7 @@ from secret_jax.runtime.devices import chosen_device, runs_triton
 from secret_jax.runtime.linalg import AnyArray, safe_divide
 from secret_jax.runtime.programs import program
 from secret_jax.splits.interface import Level, Roles, Split, SplitFinder
-from secret_jax.tree.comparisons import goes_left
+from secret_jax.tree.walk import goes_left
 
 # Numbers of rows come back in two parts that float32 holds.
 _PART = 1 << 16

@@ -22,9 +22,8 @@ from secret_jax.models.fitting import fit_models
 from secret_jax.models.interface import LeafModel
 from secret_jax.runtime.linalg import unit_vectors
 from secret_jax.runtime.values import at_least, real
-from secret_jax.tree.degrees import model_degrees, split_degrees
 from secret_jax.tree.structure import SplitKind, Tree
-from secret_jax.tree.totals import leaf_totals
+from secret_jax.tree.totals import leaf_totals, model_degrees, split_degrees
 from secret_jax.tree.walk import descend, values_at
 
 # How often a degree of freedom counts, and the least share of a leaf's to be left.

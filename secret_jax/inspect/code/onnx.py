@@ -18,7 +18,7 @@ from secret_jax.inspect.code.program import (
     unknown_values,
 )
 from secret_jax.losses.interface import HIGHEST_LOG
-from secret_jax.runtime.optional import imported
+from secret_jax.runtime.environment import imported
 from secret_jax.tree.soft import HARD_LOGIT, paths
 from secret_jax.tree.structure import SplitKind, Tree
 
@@ -309,7 +309,7 @@ def _mixture(graph: _Graph, program: Program) -> Iterator[str]:
     soft = graph.clip(graph("Div", distance, narrow), -HARD_LOGIT, HARD_LOGIT)
     hard = graph("Where", _sides(graph, tree), HARD_LOGIT, -HARD_LOGIT)
     logit = graph("Where", width[None] > 0, soft, hard)
-    along = paths(tree.left, tree.parent, n_inner=n_leaves - 1, n_leaves=n_leaves)
+    along = paths(tree, n_inner=n_leaves - 1, n_leaves=n_leaves)
     left, right = (np.asarray(side, np.float64) for side in (along.left, along.right))
     # The logarithm of the left share, and of the right one, which is less by the logit.
     odds = graph("Exp", graph("Neg", logit))

@@ -30,10 +30,10 @@ from secret_jax.fit.prune.path import (
 from secret_jax.fit.prune.rules import InformationCriterion, covariance_complexity
 from secret_jax.models.errors import node_errors, total_error
 from secret_jax.models.statistics import NodeStatistics
-from secret_jax.tree.degrees import model_degrees, split_degrees
 from secret_jax.tree.reshape import compact
 from secret_jax.tree.routing import paths_of, values
 from secret_jax.tree.structure import SplitKind, StopReason, Tree
+from secret_jax.tree.totals import model_degrees, split_degrees
 from secret_jax.tree.walk import values_at
 
 
