@@ -15,8 +15,7 @@ from secret_jax.learners.residuals import (
 from secret_jax.learners.thresholds import PURE, Thresholds
 from secret_jax.runtime.linalg import leading_eigenvectors, unit_vectors
 from secret_jax.runtime.values import at_least
-from secret_jax.splits.axis import attributes
-from secret_jax.splits.chosen import split_of
+from secret_jax.splits.axis import attributes, split_of
 from secret_jax.splits.interface import Level, Split
 from secret_jax.tree.structure import SplitKind
 

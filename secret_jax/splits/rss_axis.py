@@ -19,8 +19,7 @@ from secret_jax.runtime.linalg import (
     safe_divide,
     taken,
 )
-from secret_jax.splits.axis import gain_of_order, order_of_means
-from secret_jax.splits.chosen import Pick
+from secret_jax.splits.axis import Pick, gain_of_order, order_of_means
 from secret_jax.splits.interface import Level
 from secret_jax.splits.rss_nodes import (
     ROUNDING,

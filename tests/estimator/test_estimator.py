@@ -32,10 +32,9 @@ from secret_jax import (
     interfaces,
     learners,
 )
-from secret_jax.learners.guide import GuideSplits
+from secret_jax.learners.guide import GuideSplits, SupportSplits
 from secret_jax.learners.m5 import M5Splits
 from secret_jax.learners.retis import RetisSplits
-from secret_jax.learners.support import SupportSplits
 
 
 @lru_cache

@@ -14,7 +14,7 @@ from rows_of_nodes import Loops
 
 from secret_jax import RssSplits, SecretRegressor
 from secret_jax.data.ragged import RaggedRows
-from secret_jax.splits import rss_axis, rss_nodes, rss_oblique
+from secret_jax.splits import rss, rss_axis, rss_nodes
 from secret_jax.splits.interface import Level, Roles
 from secret_jax.tree.structure import SplitKind
 
@@ -284,7 +284,7 @@ def test_constant_columns_have_exactly_no_deviation():
 
 def test_hessian_directions_are_lis():
     level = batch(lambda x: (x @ [1.0, -0.5, 0.2]) ** 2, n_rows=2000)
-    found = rss_oblique._hessian(prepared(level), replace(FINDER, n_hessian=1))
+    found = rss._hessian(prepared(level), replace(FINDER, n_hessian=1))
     for node in range(N_NODES):
         z, residual, _ = standardised(level, node)
         bounded = np.clip(residual[:, 0] / residual.std(), -3, 3)
@@ -304,9 +304,7 @@ def test_hinge_steps_are_fishers_discriminant():
         none = np.zeros((N_NODES, 0, N_COLUMNS), np.float32)
         attributes = rss_axis.attributes_of(level, nodes, none, 16)
         best = rss_axis.best_attribute(attributes, nodes, 5, RIDGE, alone=True)
-        found = rss_oblique._hinge(
-            nodes, best, replace(FINDER, max_split_features=None)
-        )
+        found = rss._hinge(nodes, best, replace(FINDER, max_split_features=None))
     for node in range(N_NODES):
         z, residual, _ = standardised(level, node)
         residual = residual[:, 0] / residual.std()

@@ -9,8 +9,7 @@ from scipy import stats
 
 from secret_jax import LeastSquares, SecretRegressor
 from secret_jax.learners import SupportSplits
-from secret_jax.learners.guide import normal_score
-from secret_jax.learners.support import compared
+from secret_jax.learners.guide import compared, normal_score
 
 
 def test_statistics_are_those_of_scipy():
