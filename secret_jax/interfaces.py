@@ -11,8 +11,13 @@ from secret_jax.fit.interface import (
 )
 from secret_jax.losses.interface import Likelihood, Loss
 from secret_jax.models.interface import LeafModel, Models
-from secret_jax.splits.interface import Level, Split, SplitFinder
-from secret_jax.splits.one_node import Node, OneNodeFinder
+from secret_jax.splits.interface import (
+    Level,
+    Node,
+    OneNodeFinder,
+    Split,
+    SplitFinder,
+)
 
 __all__ = [
     "Evidence",

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from numbers import Integral
-from types import SimpleNamespace
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -193,10 +192,7 @@ class _Cuts(NamedTuple):
 
 
 class _Screen(NamedTuple):
-    """A level of which many cuts are screened; numbers are cut at their quantiles.
-
-    Of the attributes numbers come first, also those with gaps.
-    """
+    """A level whose cuts are screened: numbers, also with gaps, at quantiles."""
 
     level: Level
     left: Residuals
@@ -292,22 +288,16 @@ class _Screen(NamedTuple):
         own: Float[np.ndarray, "n_nodes n 2 n_codes"],
         slope: Float[np.ndarray, "n_nodes n n_model"],
     ) -> tuple[Float[np.ndarray, "n_nodes 2 n"], Int[np.ndarray, "n_nodes 2 n"]]:
-        """Approximate gain of the best cut after each code but the last, and which.
-
-        ``table``: sums over the rows inside with each code; ``own``: those of the
-        number itself and of its square.
-        """
+        """Approximate gain of the best cut after each code but the last, and which."""
         below = np.cumsum(np.concatenate([table, own], axis=2), axis=3)
         below, every = below[..., :-1], below[..., -1:]
         sides = np.concatenate([below, every - below], axis=1)
-        nodes = SimpleNamespace(
-            n_model=slope.shape[2],
-            whole=self.whole,
-            # Sums in float32 may fall short of it; exact ones decide.
-            min_weight=self.level.min_weight * np.float32(1 - ROUNDING),
-        )
         both = np.concatenate([slope, slope], axis=1)
-        gain = gains_of_cuts(nodes, sides[:, :, :-2], sides[:, :, -2:], both)
+        # Sums in float32 may fall short of it; exact ones decide.
+        least = self.level.min_weight * np.float32(1 - ROUNDING)
+        gain = gains_of_cuts(
+            self.whole, least, sides[:, :, :-2], sides[:, :, -2:], both
+        )
         places = np.broadcast_to(np.arange(gain.shape[2]), gain.shape)
         shape = self.level.n_nodes, 2, slope.shape[1]
         return tuple(each.reshape(shape) for each in best_cuts(gain, places))
@@ -349,10 +339,7 @@ def _greedy(finder: ConjunctiveSplits, screen: _Screen) -> tuple[_Found, np.ndar
 def _most_gaining(
     held: Sequence[_Condition], screen: _Screen, n_best: int = 1
 ) -> list[_Condition]:
-    """The conditions that gain most where others hold already, or alone.
-
-    The most promising ones get exact gains.
-    """
+    """The conditions that gain most where others hold, the most promising exactly."""
     level, axis, left = screen.level, screen.axis, screen.left
     inside = [np.ones(len(level.weight), bool), *(one.holds(level) for one in held)]
     inside, n = np.all(inside, axis=0), len(axis.kind)
@@ -397,11 +384,7 @@ def _most_gaining(
 def _sharpened(
     found: _Found, n_held: np.ndarray, left: Residuals, level: Level, n_thresholds: int
 ) -> _Found:
-    """Move each threshold to the best of some near it, the others being what they are.
-
-    A conjunction is as good as the product of its thresholds: the few quantiles that
-    found it are too coarse for it.
-    """
+    """Move each threshold to the best near it: the quantiles tried first are coarse."""
     rows, conditions, gain = level.rows, list(found.conditions), found.gain
     design = left.models.design.astype(np.float32)
     node = np.repeat(np.arange(level.n_nodes), n_thresholds)
@@ -457,11 +440,7 @@ def _split_on(
     pure: np.ndarray,
     chance_gain: np.ndarray,
 ) -> Split:
-    """Make splits of conditions: an ordinary one, or a conjunction of several.
-
-    Cuts go between the rows for which the other conditions hold, one condition after
-    the other, so that no row changes sides.
-    """
+    """Splits on conditions; cuts go between rows that meet the others, one by one."""
 
     def split(condition: _Condition, of: Level) -> Split:
         pick = condition.pick._replace(gain=found.gain)

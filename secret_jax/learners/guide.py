@@ -190,10 +190,9 @@ def groups_of(
 def sign_scores(
     positive: Bool[np.ndarray, "n_sets rows"], groups: Groups
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Score the association of groups with the signs of residuals.
+    """Scores (n_nodes, n_sets, n) of attributes and of pairs, by signs of residuals.
 
-    ``positive``: whether a residual is. Returns scores (n_nodes, n_sets, n) of
-    attributes and of pairs: minus infinity where all rows are in one group.
+    Minus infinity where all rows are in one group.
     """
     level, pairs = groups.level, groups.pairs
     values = np.concatenate([level.weight[None], level.weight * positive])
@@ -226,7 +225,6 @@ def table_scores(
     """Scores of the chi-squared statistics of some attributes and sets of signs.
 
     ``values``: weights, and those of the rows of each set with positive residuals.
-    Minus infinity where all rows have one code.
     """
     n_nodes = rows.n_nodes
     if n_nodes > 1 and n_nodes * len(code) * n_codes * len(values) > _AT_ONCE:
@@ -325,11 +323,7 @@ def advantage_of_discrete(
 def normal_score(
     statistic: Float[np.ndarray, ...], degrees: Float[np.ndarray, ...]
 ) -> Float[np.ndarray, ...]:
-    """Convert a chi-squared statistic to a normal score of the same p-value.
-
-    By the cube root of Wilson & Hilferty (1931); minus infinity without degrees of
-    freedom.
-    """
+    """Normal score of a chi-squared statistic (Wilson & Hilferty 1931)."""
     safe = np.maximum(degrees, 1.0)
     share = 2.0 / (9.0 * safe)
     score = (np.cbrt(statistic / safe) - (1.0 - share)) / np.sqrt(share)
@@ -414,10 +408,9 @@ def compared(
     Float[np.ndarray, "n rows"],
     Float[np.ndarray, "n_nodes n"],
 ]:
-    """Compare two classes of the rows of every node; ``above``: the first class.
+    """Means of two classes, values less these, and Student's t, of equal variances.
 
-    Returns their means, the values less these, and Student's t for the difference, with
-    equal variances: zero where a class is empty or the values do not vary.
+    Zero where a class is empty or the values do not vary.
     """
     rows, values = level.rows, values.astype(np.float64)
     weight = level.weight * np.stack([above, ~above]).astype(np.float64)

@@ -177,10 +177,7 @@ class M5Linear(LeafModel):
 
 
 def asked_below(tree: Tree) -> Bool[np.ndarray, "n_nodes n_regressors"]:
-    """Mask of regressors used by the split of a node or by splits below it.
-
-    A leaf that pruning made has those of its own model, since its subtree is gone.
-    """
+    """Mask of regressors of splits at or below a node; of a pruned one of its model."""
     n, schema = tree.schema.n_regressors, tree.schema
     column = np.array(schema.input_columns, int)
     found = np.zeros((tree.n_nodes, n), bool)
@@ -197,9 +194,7 @@ def asked_below(tree: Tree) -> Bool[np.ndarray, "n_nodes n_regressors"]:
 
 
 def eliminated(statistics: NodeStatistics) -> Float[np.ndarray, "n_nodes n_regressors"]:
-    """Slopes of one output after backward elimination: 0 for terms that are left out,
-    among them copies of others and constants.
-    """
+    """Slopes of one output after backward elimination: zero for terms left out."""
     n, weight = statistics.n_regressors, statistics.weight
     table = statistics.scatter / np.where(weight > 0, weight, 1.0)[:, None, None]
     square, variance = table[:, -1, -1], np.einsum("nii->ni", table)[:, :n]

@@ -140,9 +140,7 @@ def residuals(
 def components(
     level: Level, z: Float[np.ndarray, "n rows"], ridge: float
 ) -> tuple[Float[np.ndarray, "n_nodes n n"], Float[np.ndarray, "n_nodes n"]]:
-    """What makes principal components of about unit variance of columns of mean zero,
-    and a ridge in their units.
-    """
+    """What makes principal components of unit variance, and a ridge in their units."""
     rows = level.rows
     total = rows.sums(level.weight.astype(np.float64))[:, None, None]
     value, vector = np.linalg.eigh(rows.products(level.weight * z, z) / total)
@@ -185,11 +183,10 @@ class _Spans(NamedTuple):
 
 @dataclass(frozen=True)
 class SideModels:
-    """Ridge models of parts of the nodes of a level.
+    """Ridge models of parts of the nodes of a level, from sums over their rows.
 
-    Sums over rows are those of products of columns: those of the models with each
-    other, row by row of the upper triangle, each with the residuals after it; then the
-    squares of the residuals.
+    Sums are those of products of the models' columns, row by row of the upper triangle,
+    each with the residuals after it; then the squares of the residuals.
     """
 
     level: Level
@@ -238,10 +235,7 @@ class SideModels:
     def saved(
         self, left: Bool[np.ndarray, "k rows"], least: Float[np.ndarray, " n_nodes"]
     ) -> Float[np.ndarray, "n_nodes k"]:
-        """What models of both sides of some splits of every node save.
-
-        Minus infinity where a side has less than the ``least`` weight, or none.
-        """
+        """What models of both sides of splits save; -inf where a side is too light."""
         node = np.repeat(np.arange(self.level.n_nodes), len(left))
         return self.gains(self._sums(left), node, least).reshape(-1, len(left))
 
@@ -251,10 +245,7 @@ class SideModels:
         node: Int[np.ndarray, " m"],
         least: Float[np.ndarray, " n_nodes"],
     ) -> Float[np.ndarray, " m"]:
-        """What models of sides of nodes, and of the rest of these, save.
-
-        Minus infinity where one of both has less than the ``least`` weight, or none.
-        """
+        """What models of sides of nodes, and of the rest, save; see `saved`."""
         total = self.total[node, 0]
         weight = np.minimum(sums[:, 0], total - sums[:, 0])
         enough = (weight >= least[node]) & (weight > ROUNDING * total)
@@ -358,10 +349,7 @@ class _Search:
     def added(
         self, rows: Int[np.ndarray, " k"], ends: Int[np.ndarray, " m"]
     ) -> Float[np.ndarray, "m n_sums"]:
-        """Sums over the rows up to each end, from the one before it on.
-
-        In float64 over slices of rows where they are many: float32 loses digits.
-        """
+        """Sums over the rows up to each end from the one before, many in float64."""
         sums = np.zeros((len(ends), self.models.total.shape[1]))
         few = self.held is not None and np.diff(ends, prepend=0).max() <= _SLICE
         n_at_once = len(rows) if few else self.n_at_once

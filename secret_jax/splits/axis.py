@@ -173,10 +173,7 @@ def gain_of_order(weight: AnyArray, square: AnyArray) -> AnyArray:
 
 
 def _beyond(level: Level, value: AnyArray, seen: AnyArray) -> list[AnyArray]:
-    """Values with missing ones to the left of all others, and to their right.
-
-    ``value``, ``seen`` (n_missing, rows).
-    """
+    """Values with missing ones to the left of all others, and to their right."""
     xp, rows = level.rows.xp, level.rows
     known = seen & (level.weight > 0)[..., None, :]
     lowest = rows.least(xp.where(known, value, xp.inf))

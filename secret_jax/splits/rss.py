@@ -165,7 +165,7 @@ class RssSplits(SplitFinder):
         standardised units of the outputs; ``chance_gain`` what the coefficients of a
         further model are expected to save by chance alone.
         """
-        nodes, units = prepared(level, self.ridge, self.most_regressors)
+        nodes = prepared(level, self.ridge, self.most_regressors)
         if self.least_share:
             least = level.rows.xp.maximum(
                 nodes.min_weight, self.least_share * nodes.total
@@ -181,21 +181,18 @@ class RssSplits(SplitFinder):
             best = improved(nodes, best, direction, level.oblique, self)
         pick = picked(best, level, nodes, attributes)
         return split_of(
-            pick._replace(gain=pick.gain * units.residual**2),
+            pick._replace(gain=pick.gain * nodes.unit**2),
             level,
-            pure=units.pure,
-            chance_gain=units.chance_gain,
-            units=(units.center, units.scale),
+            pure=nodes.pure,
+            chance_gain=nodes.chance_gain,
+            units=(nodes.center, nodes.scale),
         )
 
 
 def improved(
     nodes: Nodes, best: Best, direction: AnyArray, some: AnyArray, options: RssSplits
 ) -> Best:
-    """Improve on the best splits of some nodes by hinge steps, then by short versions.
-
-    ``direction``: what was proposed, to be shortened if there are no steps.
-    """
+    """Improve on splits of some nodes by hinge steps, then by short versions."""
     xp, new = nodes.rows.xp, best
     for left in range(max(options.hinge_steps, 1), 0, -1):
         if options.hinge_steps:
@@ -332,7 +329,8 @@ def _scored(nodes: Nodes, direction: AnyArray, options: RssSplits) -> Best:
     projection = rows.transformed(direction, nodes.z)
     cuts = cuts_of(rows, projection, nodes.weight, options.n_thresholds)
     sums, own = rows.moments_below(projection, cuts, nodes.moments, nodes.weight)
-    screened = gains_of_cuts(nodes, sums, own, matmul(direction, nodes.cross))
+    sides = nodes.whole, nodes.min_weight, sums, own
+    screened = gains_of_cuts(*sides, matmul(direction, nodes.cross))
     found, cut = best_cuts(screened, cuts)
     left = projection <= rows.spread(cut)
     gain, models = exact_sides(nodes, left, options.ridge)

@@ -189,7 +189,7 @@ def test_screening_agrees_with_exact_scores():
     x = rng.normal(size=(1, 2000, 3)) @ rng.normal(size=(3, 3))
     y = np.abs(x[..., 0] - 0.5) + 0.5 * x[..., 1] * (x[..., 2] > 0)
     level = with_models(level_of(FINDER, x, y, min_weight=np.float32([20])))
-    nodes, _ = rss_nodes.prepared(level, RIDGE, 24)
+    nodes = rss_nodes.prepared(level, RIDGE, 24)
     with np.errstate(all="ignore"):
         direction = np.concatenate([np.eye(3), rng.normal(size=(3, 3))])
         deviation = (direction @ nodes.z).std(axis=1)
@@ -198,7 +198,7 @@ def test_screening_agrees_with_exact_scores():
         cuts = rss_nodes.cuts_of(level.rows, projection, level.weight, 16)
         sums = level.rows.moments_below(projection, cuts, nodes.moments, nodes.weight)
         slope = direction @ nodes.cross
-        screened = rss_nodes.gains_of_cuts(nodes, *sums, slope)
+        screened = rss_nodes.gains_of_cuts(nodes.whole, nodes.min_weight, *sums, slope)
         left = projection[:, None] <= cuts[0][..., None]
         exact, _ = rss_nodes.exact_sides(nodes, left.reshape(-1, 2000), RIDGE)
     exact = exact.reshape(screened.shape)
@@ -251,7 +251,7 @@ def test_a_sum_yields_to_the_shortest_that_loses_little():
 
 def prepared(level):
     with np.errstate(all="ignore"):
-        return rss_nodes.prepared(level, RIDGE, 24)[0]
+        return rss_nodes.prepared(level, RIDGE, 24)
 
 
 def test_offsets_cost_the_digits_that_float32_has_lost_and_no_more():
@@ -260,12 +260,12 @@ def test_offsets_cost_the_digits_that_float32_has_lost_and_no_more():
     weight = rng.uniform(0.1, 4, 200).astype(np.float32)
     level = level_of(FINDER, x, x[..., 0], weight=weight)
     with np.errstate(all="ignore"):
-        _, units = rss_nodes.prepared(level, RIDGE, 24)
+        nodes = rss_nodes.prepared(level, RIDGE, 24)
     exact = x[0].astype(float)
     expected = np.average(exact, axis=0, weights=weight)
-    np.testing.assert_allclose(units.center[0], expected, rtol=1.2e-7)
+    np.testing.assert_allclose(nodes.center[0], expected, rtol=1.2e-7)
     spread = np.sqrt(np.diag(np.cov(exact.T, aweights=weight, ddof=0)))
-    np.testing.assert_allclose(units.scale[0], spread, rtol=2e-3)
+    np.testing.assert_allclose(nodes.scale[0], spread, rtol=2e-3)
 
 
 def test_constant_columns_have_exactly_no_deviation():
@@ -275,9 +275,9 @@ def test_constant_columns_have_exactly_no_deviation():
     weight = rng.uniform(0.1, 4, 200).astype(np.float32)
     level = level_of(FINDER, x, rng.normal(size=(1, 200)), weight=weight)
     with np.errstate(all="ignore"):
-        nodes, units = rss_nodes.prepared(level, RIDGE, 24)
-    np.testing.assert_array_equal(units.center[0], values)
-    assert np.isinf(units.scale).all()
+        nodes = rss_nodes.prepared(level, RIDGE, 24)
+    np.testing.assert_array_equal(nodes.center[0], values)
+    assert np.isinf(nodes.scale).all()
     assert not nodes.z.any()
     assert find(level).kind[0] == SplitKind.LEAF
 

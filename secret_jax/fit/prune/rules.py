@@ -206,11 +206,7 @@ class StandardErrors(PruningRule):
 def _cross_validated(
     tree: Tree, evidence: Evidence, path_of: Callable[[Tree], PruningPath]
 ) -> tuple[PruningPath, np.ndarray, Callable[[int], tuple[Tree, ...]]]:
-    """Path of a tree, errors of its subtrees in unseen rows, and their fold trees.
-
-    Errors (n_subtrees,) are summed over the folds, each of which has a tree that is cut
-    at the subtree's typical penalty; a function gives these for the index of a subtree.
-    """
+    """Path of a tree, errors of its subtrees in unseen rows, their trees of folds."""
     path, trees = path_of(tree), evidence.fold_trees
     typical = np.append(np.sqrt(path.alphas[:-1] * path.alphas[1:]), np.inf)
     paths = [path_of(each) for each in trees]
@@ -328,17 +324,14 @@ def covariance_complexity(
 ) -> np.ndarray:
     """Bozdogan's C1 of the parameters' covariance matrix, for every subtree.
 
-    ``C1(S) = q/2 log(trace(S) / q) - 1/2 log det(S)``, q the rank of S: a covariance
-    costs the more, the more unequal its eigenvalues are. The matrix is block diagonal:
-    for each leaf with n rows and scatter S of the standardised regressors about their
-    mean, and each output, ``σ²/n`` for the level at the mean and ``σ² (S + I)⁻¹`` for
-    the slopes, and once ``2 σ⁴/N`` for σ². Adding I is a prior worth one row; without
-    it a column that is constant in a leaf would make the trace infinite.
+    ``C1(S) = q/2 log(trace(S) / q) - 1/2 log det(S)``, q the rank of S. The matrix is
+    block diagonal: for each leaf with n rows and scatter S of the standardised
+    regressors about their mean, and each output, ``σ²/n`` for the level at the mean and
+    ``σ² (S + I)⁻¹`` for the slopes, and once ``2 σ⁴/N`` for σ². Adding I is a prior
+    worth one row: a column that is constant in a leaf makes no trace infinite.
 
-    ``statistics`` are those of the training rows; ``variance`` (n_subtrees,) or None:
-    noise variance, as estimated by each subtree. None: the likelihood has none of its
-    own, and none is a parameter. ``noise`` (n_nodes, n_outputs): noise variances of
-    nodes and outputs, in units of ``variance``; by default 1. Returns (n_subtrees,).
+    ``variance`` (n_subtrees,): of the noise, if it is a parameter; ``noise`` (n_nodes,
+    n_outputs): in units of it, by default 1.
     """
     weight = np.where(statistics.weight > 0, statistics.weight, 1.0)
     n, n_outputs = statistics.n_regressors, statistics.n_outputs

@@ -151,11 +151,7 @@ class Distillation(Value):
     def _lessons(
         self, teacher: Teacher, rows: Rows, schema: TableSchema
     ) -> tuple[Rows, list[tuple[np.ndarray, np.ndarray]]]:
-        """Rows to learn from, in an order without meaning; what each student learns.
-
-        The student of a fold does not learn at the rows that the fold has not seen, nor
-        at the points that stem from them. Gives positions of rows, and targets.
-        """
+        """Rows to learn from; positions and targets of every student."""
         learned, origin = student_rows(teacher, rows, schema, self)
         # Weights order equal rows alone: as ranks they tell the order of all rows.
         by_weight = np.argsort(learned.weight, kind="stable")
@@ -166,6 +162,8 @@ class Distillation(Value):
         learned, origin = learned.take(order), origin[order]
         lessons = [(np.arange(learned.n_rows), learned.targets)]
         own = np.where(order < rows.n_rows, self.own_share, 0.0)[:, None]
+        # A fold's student does not learn at rows that the fold has not seen, nor at the
+        # points that stem from them.
         for predict, part in zip(teacher.folds, teacher.parts, strict=True):
             seen = np.flatnonzero(~part[origin])
             taught = (1.0 - own[seen]) * predict(learned.table.take(seen))

@@ -183,10 +183,7 @@ class SoftGates(Gates):
 
 
 def _starts(candidates: tuple[Candidate, ...]) -> list[Tree]:
-    """For every candidate the pruned tree and a larger one, where a split can soften.
-
-    A gate is no split on categories, and leaves are few enough.
-    """
+    """Of every candidate the pruned tree and a larger one, where a split can soften."""
     trees: list[Tree] = []
     for candidate in candidates:
         sizes = {1}
@@ -202,10 +199,7 @@ def _starts(candidates: tuple[Candidate, ...]) -> list[Tree]:
 
 
 def _with_mixture_errors(tree: Tree, rows: Rows, leaf: LeafModel) -> Tree:
-    """Measure weights, ranges and errors where the hard splits send the rows.
-
-    Inner nodes get models of their own; the error of a leaf is that of the mixture.
-    """
+    """Measure leaves where hard splits send the rows, and errors of the mixture."""
     hard = fit_models([tree], [rows], leaf)[0]
     value = values(tree, rows.table)
     lower, upper = hard.lower.copy(), hard.upper.copy()
