@@ -98,32 +98,6 @@ def rows(rng):
     return z, rng.uniform(0.2, 3.0, N), responsibility
 
 
-def test_log_densities(rng):
-    """Of two nodes with two mixtures each."""
-    shape, fraction = (2, 2, 2), np.array([0.2, 0.8])
-    mean = rng.normal(size=(*shape, D))
-    root = rng.normal(size=(*shape, D, D)) + 2 * np.eye(D)
-    covariance = root @ np.swapaxes(root, -1, -2)
-    inverse = np.linalg.inv(np.linalg.cholesky(covariance))
-    diagonal = np.diagonal(inverse, axis1=-2, axis2=-1)
-    constant = np.log(fraction) + np.log(diagonal).sum(axis=-1)
-    moved = -np.einsum("...ij,...j->...i", inverse, mean)[..., None]
-    factor = np.concatenate([moved, inverse], axis=-1)
-    forms = LogForms(*(a.astype(np.float32) for a in (constant, factor)))
-    known = known_of([(3 * rng.normal(size=(n, D)), np.ones(n)) for n in (40, 25)])
-    got = np.stack(forms.densities(known.rows, known.z), axis=1)
-    for node, rows in enumerate((slice(0, 40), slice(40, 65))):
-        for start in range(2):
-            mixture = fraction, mean[node, start], covariance[node, start]
-            expected = reference.joint_log_density(
-                reference.Mixture(*mixture), known.z[1:, rows].T
-            )
-            expected += 0.5 * D * np.log(2 * np.pi)
-            np.testing.assert_allclose(
-                got[start][:, rows], expected, rtol=1e-4, atol=1e-4
-            )
-
-
 @pytest.mark.parametrize("n_steps", [1, 2, 7, 60])
 def test_steps_follow_the_reference(rows, n_steps):
     got = fit(*rows, max_iter=n_steps)
@@ -268,17 +242,6 @@ def test_collapse_on_the_way(rows, rng):
     assert_finite(got)
 
 
-def test_only_active_dimensions_count(rows):
-    """With two of them, three rows are enough for a component, and five for both."""
-    z, _, responsibility = (array.copy() for array in rows)
-    z[:, 2] = 0
-    active = (True, True, False)
-    got = fit(z, np.ones(N), np.arange(N) < 3, max_iter=1, active=active)
-    assert got.status == MixtureStatus.ITERATION_LIMIT
-    got = fit(z, np.arange(N) < 5, responsibility, max_iter=1, active=active)
-    assert got.status != MixtureStatus.TOO_FEW_ROWS
-
-
 @pytest.mark.parametrize(
     ("n_rows", "too_few"), [(0, True), (1, True), (D + 1, True), (6, True), (7, False)]
 )
@@ -361,13 +324,3 @@ def test_nodes_and_starts_side_by_side_end_where_each_alone_does(nodes, max_iter
                 assert_same_mixture(got.forms, as_mixture(alone.forms), tolerance=2e-3)
                 scale = alone.moments[0, 0] * 2e-3
                 np.testing.assert_allclose(got.moments, alone.moments, atol=scale)
-
-
-def test_moments_are_those_of_the_last_densities(rows):
-    z, weight, responsibility = rows
-    got = fit(z, weight, responsibility, max_iter=5)
-    first, second = reference.joint_log_density(as_mixture(got.forms), z)
-    joint, share = np.insert(z, 0, 1.0, axis=1), weight * expit(first - second)
-    np.testing.assert_allclose(
-        got.moments, (share * joint.T) @ joint, rtol=1e-3, atol=1e-3
-    )

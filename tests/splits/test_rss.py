@@ -254,20 +254,6 @@ def prepared(level):
         return rss_nodes.prepared(level, RIDGE, 24)
 
 
-def test_offsets_cost_the_digits_that_float32_has_lost_and_no_more():
-    rng = np.random.default_rng(0)
-    x = rng.normal([1e4, -1e5, 1e6], 1.0, (1, 200, 3)).astype(np.float32)
-    weight = rng.uniform(0.1, 4, 200).astype(np.float32)
-    level = level_of(FINDER, x, x[..., 0], weight=weight)
-    with np.errstate(all="ignore"):
-        nodes = rss_nodes.prepared(level, RIDGE, 24)
-    exact = x[0].astype(float)
-    expected = np.average(exact, axis=0, weights=weight)
-    np.testing.assert_allclose(nodes.center[0], expected, rtol=1.2e-7)
-    spread = np.sqrt(np.diag(np.cov(exact.T, aweights=weight, ddof=0)))
-    np.testing.assert_allclose(nodes.scale[0], spread, rtol=2e-3)
-
-
 def test_constant_columns_have_exactly_no_deviation():
     rng = np.random.default_rng(0)
     values = np.float32([0.1, 1e6 + 0.3, -1e-20])
@@ -393,19 +379,6 @@ def test_nodes_together_get_the_splits_of_each_alone(change, oblique):
             jax.tree.leaves(found), jax.tree.leaves(alone), strict=True
         ):
             np.testing.assert_allclose(own[node], other[0], rtol=2e-3, atol=2e-4)
-
-
-def test_units_of_powers_of_two_change_nothing_else():
-    level = batch(crease)
-    unit = np.float32([[4.0], [0.5], [2.0]])
-    model = level.model.copy()
-    model[:, 0, 1:] /= unit[:, 0]
-    scaled = replace(level, x=level.x * unit, model=model)
-    found, expected = find(scaled, n_hessian=2), find(level, n_hessian=2)
-    np.testing.assert_array_equal(found.gain, expected.gain)
-    along = expected.direction / unit[:, 0]
-    along /= np.linalg.norm(along, axis=1, keepdims=True)
-    np.testing.assert_allclose(found.direction, along, rtol=1e-6)
 
 
 @pytest.mark.parametrize(

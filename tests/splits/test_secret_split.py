@@ -341,28 +341,3 @@ def test_a_collapsed_start_gives_way_to_another(nodes):
         rows = node_rows(start, node)
         assert_same_split(rows, rescued, node, only_good, node)
         assert_same_split(rows, second, node, only_good, node)
-
-
-def test_only_nodes_that_found_nothing_try_again(nodes):
-    for node in nodes:
-        node.x[7] = 9.0
-    nodes = [node._replace(weight=np.ones(len(node.x))) for node in nodes]
-    finder = replace(FINDER, start="rows", n_starts=1, n_attempts=3)
-    bad, good, other = (3, 7), (20, 50), (60, 61)
-    pairs = [
-        (good, other, other),
-        (bad, good, other),
-        (bad, bad, good),
-        (bad, bad, bad),
-    ]
-    place = np.array(pairs).reshape(N_NODES, -1) + 0.5
-    random = np.float32(place / np.array(LENGTHS)[:, None])
-    found = find(as_level(nodes, finder, random=random), finder)
-    assert (found.kind == SplitKind.LEAF).tolist() == [False, False, False, True]
-    single = replace(finder, n_attempts=1)
-    place = np.tile(np.array(good) + 0.5, (N_NODES, 1))
-    random = np.float32(place / np.array(LENGTHS)[:, None])
-    level = as_level(nodes, single, random=random)
-    expected = find(level, single)
-    for node in range(3):
-        assert_same_split(node_rows(level, node), found, node, expected, node)

@@ -28,13 +28,11 @@ from secret_jax.fit.prune.path import (
     weakest_links,
 )
 from secret_jax.fit.prune.rules import InformationCriterion, covariance_complexity
-from secret_jax.models.errors import node_errors, total_error
 from secret_jax.models.statistics import NodeStatistics
 from secret_jax.tree.degrees import model_degrees, split_degrees
 from secret_jax.tree.reshape import compact
 from secret_jax.tree.routing import paths_of, values
 from secret_jax.tree.structure import SplitKind, StopReason, Tree
-from secret_jax.tree.walk import values_at
 
 
 def evidence(
@@ -147,33 +145,6 @@ def test_the_longer_tree_is_the_subtree_of_least_error(monkeypatch):
     assert found.longer.error == pytest.approx(best.value / weight)
     held_out = error_of(found.tree, given.held_out)
     assert found.longer.error_of_chosen == pytest.approx(held_out / weight)
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("n_outputs", [1, 2])
-def test_errors_from_statistics_equal_errors_along_the_paths(shape, n_outputs):
-    weight = np.random.default_rng(2).uniform(0.5, 2, 50)
-    part = evidence(n_outputs, weight).held_out
-    tree = build_tree(SHAPES[shape], seed=3, n_outputs=n_outputs)
-    path = paths_of(tree, part.table)
-    value = np.stack([values_at(tree, part.table, node).T for node in path])
-    expected = np.zeros((tree.n_nodes, n_outputs))
-    for row in range(part.n_rows):
-        for node in np.unique(path[:, row]):
-            at = np.flatnonzero(path[:, row] == node)[0]
-            error = value[at, :, row] - part.targets[row]
-            expected[node] += weight[row] * error**2
-    wide = dataclasses.replace(tree, clip_margin=1e6, upper=tree.lower + 1)
-    for output_weight in (np.ones(n_outputs), np.arange(3.0, 3.0 + n_outputs)):
-        wanted = expected @ output_weight
-        by_statistics = node_errors(tree, part, output_weight)
-        by_paths = node_errors(wide, part, output_weight)
-        np.testing.assert_allclose(by_statistics, wanted, rtol=1e-4)
-        np.testing.assert_allclose(by_paths, wanted, rtol=1e-4)
-    for by_default in (node_errors(tree, part), node_errors(wide, part)):
-        np.testing.assert_allclose(by_default, expected.sum(axis=1), rtol=1e-4)
-    leaves = node_errors(tree, part)[tree.is_leaf]
-    assert total_error(tree, part) == pytest.approx(leaves.sum(), rel=1e-4)
 
 
 @pytest.mark.parametrize("penalty", [0.0, 0.5, 2.0, 1e6])
