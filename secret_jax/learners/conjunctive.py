@@ -68,13 +68,13 @@ class ConjunctiveSplits(SplitFinder):
 
     Notes
     -----
-    The reference evolves columns, sides and cuts by genetic algorithms. On six tables
-    that gained less than adding conditions one by one, in five to fifty times the time.
+    The reference evolves conditions by genetic algorithms. On six tables that gained
+    less than adding them one by one, in five to fifty times the time.
 
     References
     ----------
     J. M. Lanning. A Kernelized Genetic Algorithm Decision Tree with Information
-    Criteria. PhD dissertation, University of Tennessee, 2008.
+    Criteria. Dissertation, University of Tennessee, 2008.
 
     Examples
     --------

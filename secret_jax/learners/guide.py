@@ -76,9 +76,8 @@ class GuideSplits(ResidualSplits, AxisSplits):
 
     Notes
     -----
-    A side with a linear model has at least twice as many rows as that has coefficients.
-    The bootstrap moves the scores where the paper multiplies them: those of chance may
-    be negative.
+    A side has at least twice as many rows as its model has coefficients. The bootstrap
+    moves the scores where the paper multiplies them: those of chance may be negative.
 
     References
     ----------
@@ -334,10 +333,10 @@ def normal_score(
 class SupportSplits(ResidualSplits, AxisSplits):
     """Splits midway between the means of rows above and below the node's model.
 
-    The signs of the residuals make two classes. In each attribute a two-sample t test
-    looks for a difference of their means, and another for one of their variances, by
-    the distances from the means (Levene's test). The attribute of the clearest test is
-    split at the average of the two means: no threshold is searched.
+    The signs of the residuals make two classes. In each attribute a t test looks for a
+    difference of their means, and another for one of their variances (Levene's test).
+    The attribute of the clearest test is split at the average of the two means: no
+    threshold is searched.
 
     Attributes
     ----------
@@ -349,11 +348,9 @@ class SupportSplits(ResidualSplits, AxisSplits):
 
     Notes
     -----
-    What differs from the paper: it fits polynomials of any degree, and knows no
-    discrete attributes. Here these are tested by the chi-squared statistic of signs and
-    categories, made comparable as in `GuideSplits`, and the ranks of their mean
-    residuals are split. An attribute whose split would leave a side with too few rows
-    gives way to the next.
+    The paper fits polynomials of any degree, and knows no discrete attributes. Here
+    these are tested as in `GuideSplits`, and the ranks of their mean residuals are
+    split. An attribute whose split leaves a side too few rows gives way to the next.
 
     References
     ----------

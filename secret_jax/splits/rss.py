@@ -304,7 +304,8 @@ def _hinge(nodes: Nodes, best: Best, options: RssSplits) -> AnyArray:
     own = xp.broadcast_to(np.eye(n, dtype=left.dtype), (len(left), n, n))
     apart = xp.concatenate([0 * own, left - right], axis=2)
     both = xp.concatenate([apart, xp.concatenate([2 * own, -left - right], 2)], axis=1)
-    found = rows.transformed(both, nodes.design[..., : nodes.n_seen, :])
+    seen = nodes.design[..., : n + 1 + nodes.n_model, :]
+    found = rows.transformed(both, seen)
     advantage = xp.sum(found[..., :n, :] * found[..., n:, :], axis=-2)
     size = xp.abs(advantage)
     cap = _MOST_WEIGHT * rows.sums(nodes.weight * size) / nodes.total

@@ -95,11 +95,6 @@ class Nodes(NamedTuple):
         """How many of the coordinates models see: the first ones."""
         return self.whitener.shape[-1]
 
-    @property
-    def n_seen(self) -> int:
-        """Length of the part of the design that models need: its first numbers."""
-        return 1 + self.n_outputs + self.n_model
-
 
 def prepared(level: Level, ridge: float, most_regressors: int) -> Nodes:
     """Standardise and whiten the rows of a level, and sum up their products."""
@@ -370,7 +365,8 @@ def exact_sides(
     weight, and (n_nodes, n_splits, 2, 1 + n_model, n_outputs): intercepts, and slopes
     in the coordinates, of the left and the right side.
     """
-    rows, xp, n = nodes.rows, nodes.rows.xp, nodes.n_seen
+    rows, xp, first = nodes.rows, nodes.rows.xp, nodes.n_outputs
+    n = first + 1 + nodes.n_model
 
     def products(rows, _, arrays):
         weight, design, left = arrays
@@ -383,7 +379,6 @@ def exact_sides(
     (one,) = rows.total(products, (), seen)
     one = one.reshape(len(one), -1, n, n)
     sides = xp.stack([one, nodes.gram[:, None, :n, :n] - one], axis=2)
-    first = nodes.n_outputs
     weight = sides[..., first, first]
     moment, matrix = sides[..., first:, :first], sides[..., first:, first:]
     penalty = np.full(n - first, ridge + ROUNDING, matrix.dtype)

@@ -208,14 +208,6 @@ def test_weights_of_both_parts_have_one_unit():
     assert_same_tree(trees[0], fitted("default", X, y, weight).tree_)
 
 
-@every_configuration
-def test_the_unit_of_fractional_weights_does_not_matter(configuration):
-    X, y = crease()
-    weight = np.random.default_rng(4).uniform(0.5, 1.5, len(y))
-    trees = [fitted(configuration, X, y, unit * weight).tree_ for unit in (1, 4)]
-    assert tree_bytes(trees[0]) == tree_bytes(trees[1])
-
-
 def test_rows_that_only_prune_bring_no_category():
     X, y = shop()
     pruning = X.assign(colour="violet"), y

@@ -86,28 +86,6 @@ def test_scores_of_pairs_are_those_of_tables_of_both():
             assert float(score) == pytest.approx(expected / share**0.5, rel=1e-3)
 
 
-def test_all_thresholds_include_the_best_and_a_sample_comes_close():
-    random = np.random.default_rng(4)
-    X = random.uniform(-1, 1, (600, 2))
-    y = np.where(X[:, 0] > 0.2, 3 * X[:, 1], -X[:, 1]) + 0.1 * random.normal(size=600)
-    design = np.column_stack([np.ones(600), X])
-
-    def rss(some):
-        return np.linalg.lstsq(design[some], y[some], rcond=None)[1].item()
-
-    values = np.sort(X[:, 0])[7:-8]
-    best = values[np.argmin([rss(X[:, 0] <= v) + rss(X[:, 0] > v) for v in values])]
-    found = {}
-    for thresholds in ("all", 0.05):
-        model = guide(thresholds=thresholds).set_params(min_samples_leaf=8)
-        tree = model.fit(X, y).tree_
-        assert tree.attribute[0] == 0
-        found[thresholds] = tree.threshold[0] * tree.schema.scale[0]
-        found[thresholds] += tree.schema.center[0]
-    assert (X[:, 0] <= found["all"]).sum() == (X[:, 0] <= best).sum()
-    assert found[0.05] == pytest.approx(best, abs=0.1)
-
-
 def test_bootstrap_samples_take_the_advantage_of_categories_away():
     def share_of_discrete(n_bootstraps):
         finder = GuideSplits(interactions=False, n_bootstraps=n_bootstraps)

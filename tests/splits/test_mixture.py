@@ -25,31 +25,19 @@ NEVER = -1.0  # a tolerance that no rise of the objective falls below
 PRIOR = FLOOR * np.eye(D)
 
 
-def known_of(nodes, active=(True,) * D) -> MixtureRows:
-    """Nodes of rows z (n_rows, D) and their weights, as EM reads them."""
-    rows = RaggedRows(np.array([len(z) for z, *_ in nodes]))
-    z = np.concatenate([z for z, *_ in nodes]).T
-    joint = np.concatenate([np.ones_like(z[:1]), z]).astype(np.float32)
-    weight = np.concatenate([weight for _, weight, *_ in nodes]).astype(np.float32)
-    (total,) = rows.total(moments_of, (), (joint, weight))
-    return MixtureRows(rows, joint, weight, total, np.tile(active, (len(nodes), 1)))
-
-
-def fits(nodes, *, max_iter, tolerance=NEVER, active=(True,) * D) -> MixtureFit:
-    """Nodes of z, weights and responsibilities (n_rows,) or (n_starts, n_rows)."""
-    known = known_of(nodes, active)
-    start = [np.atleast_2d(responsibility) for *_, responsibility in nodes]
-    start = np.concatenate(start, axis=1).astype(np.float32)
-    moments = products(known.rows, start * known.weight, known.z)
-    with np.errstate(all="ignore"):
-        return fit_mixtures(
-            known, moments, max_iter=max_iter, tolerance=tolerance, floor=FLOOR
-        )
-
-
-def fit(z, weight, responsibility, **options) -> MixtureFit:
+def fit(
+    z, weight, responsibility, *, max_iter, tolerance=NEVER, active=(True,) * D
+) -> MixtureFit:
     """One start in one node."""
-    found = fits([(z, weight, responsibility)], **options)
+    rows, weight = RaggedRows(np.array([len(z)])), np.float32(weight)
+    joint = np.concatenate([np.ones((1, len(z))), z.T]).astype(np.float32)
+    (total,) = rows.total(moments_of, (), (joint, weight))
+    known = MixtureRows(rows, joint, weight, total, np.array([active]))
+    start = products(rows, np.float32(responsibility)[None] * weight, joint)
+    with np.errstate(all="ignore"):
+        found = fit_mixtures(
+            known, start, max_iter=max_iter, tolerance=tolerance, floor=FLOOR
+        )
     return jax.tree.map(lambda array: array[0, 0], found)
 
 
@@ -273,54 +261,3 @@ def test_two_point_masses():
     np.testing.assert_allclose(
         mixture.covariance[:, 0, 0], FLOOR / mixture.fraction, rtol=2e-3
     )
-
-
-def test_indistinct_start_stays_indistinct(rows):
-    """Equal responsibilities are a saddle: one Gaussian twice, and it converges."""
-    z, weight, _ = rows
-    got = fit(z, weight, np.full(N, 0.5), max_iter=50, tolerance=1e-6)
-    assert got.status == MixtureStatus.CONVERGED
-    np.testing.assert_allclose(*as_mixture(got.forms).mean, rtol=1e-5, atol=1e-6)
-
-
-# Several nodes and starts
-
-
-@pytest.fixture
-def nodes(rng):
-    """Nodes of unequal length that take from no step at all to as many as there are."""
-    found = []
-    for n, apart in (
-        (128, 0.5),
-        (9, 6.0),
-        (3, 0.0),
-        (700, 1.0),
-        (41, 2.0),
-        (6000, 3.0),
-    ):
-        z = rng.normal(size=(n, D))
-        z[: n // 2] += apart
-        z = (z - z.mean(axis=0)) / z.std(axis=0)
-        found.append((z, rng.uniform(0.5, 2.0, n), rng.random((2, n))))
-    found[3][2][1] = np.arange(700) < 2  # collapses at once
-    return found
-
-
-@pytest.mark.parametrize("max_iter", [3, 24])
-def test_nodes_and_starts_side_by_side_end_where_each_alone_does(nodes, max_iter):
-    together = fits(nodes, max_iter=max_iter, tolerance=1e-4)
-    statuses = set(together.status.ravel().tolist())
-    assert statuses >= {MixtureStatus.TOO_FEW_ROWS, MixtureStatus.COLLAPSED}
-    assert MixtureStatus.CONVERGED in statuses or max_iter == 3
-    assert MixtureStatus.ITERATION_LIMIT in statuses or max_iter == 24
-    for node, (z, weight, starts) in enumerate(nodes):
-        for start, responsibility in enumerate(starts):
-            alone = fit(z, weight, responsibility, max_iter=max_iter, tolerance=1e-4)
-            got = jax.tree.map(lambda a: a[node, start], together)  # noqa: B023
-            assert got.status == alone.status
-            assert got.n_iterations == alone.n_iterations
-            if alone.status <= MixtureStatus.ITERATION_LIMIT:
-                np.testing.assert_allclose(got.objective, alone.objective, atol=2e-6)
-                assert_same_mixture(got.forms, as_mixture(alone.forms), tolerance=2e-3)
-                scale = alone.moments[0, 0] * 2e-3
-                np.testing.assert_allclose(got.moments, alone.moments, atol=scale)

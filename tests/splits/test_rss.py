@@ -254,20 +254,6 @@ def prepared(level):
         return rss_nodes.prepared(level, RIDGE, 24)
 
 
-def test_constant_columns_have_exactly_no_deviation():
-    rng = np.random.default_rng(0)
-    values = np.float32([0.1, 1e6 + 0.3, -1e-20])
-    x = np.broadcast_to(values, (1, 200, 3))
-    weight = rng.uniform(0.1, 4, 200).astype(np.float32)
-    level = level_of(FINDER, x, rng.normal(size=(1, 200)), weight=weight)
-    with np.errstate(all="ignore"):
-        nodes = rss_nodes.prepared(level, RIDGE, 24)
-    np.testing.assert_array_equal(nodes.center[0], values)
-    assert np.isinf(nodes.scale).all()
-    assert not nodes.z.any()
-    assert find(level).kind[0] == SplitKind.LEAF
-
-
 def test_hessian_directions_are_lis():
     level = batch(lambda x: (x @ [1.0, -0.5, 0.2]) ** 2, n_rows=2000)
     found = rss._hessian(prepared(level), replace(FINDER, n_hessian=1))

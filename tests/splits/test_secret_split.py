@@ -252,26 +252,6 @@ def test_a_split_does_not_depend_on_the_other_nodes(level, rng, finder, of):
 # Laws
 
 
-@each_setting
-@pytest.mark.parametrize("min_weight", [1.0, 30.0, 45.0])
-def test_min_weight_is_honoured(level, finder, of, min_weight):
-    level = of(level)
-    least = np.full(N_NODES, min_weight, np.float32)
-    found = find(replace(level, min_weight=least), finder)
-    for node in np.flatnonzero(found.kind != SplitKind.LEAF):
-        rows = node_rows(level, node)
-        left = goes_left(rows, found, node)
-        sides = rows.weight[left].sum(), rows.weight[~left].sum()
-        assert min(sides) >= min_weight
-    if min_weight == 1.0:
-        assert (found.kind != SplitKind.LEAF).all()
-    half = np.array([0.5 * n for n in LENGTHS], np.float32)
-    half[2] = 0.5 * node_rows(level, 2).weight.sum()
-    impossible = np.float32([1.01, 1.1, 1e6, np.inf]) * half
-    found = find(replace(level, min_weight=impossible), finder)
-    assert (found.kind == SplitKind.LEAF).all()
-
-
 # Nodes that cannot be split
 
 

@@ -74,10 +74,6 @@ class Builder:
         chosen[some] = True
         return chosen[node]
 
-    def stop(self, node: np.ndarray, reason: np.ndarray | StopReason) -> None:
-        """Record why nodes are not split further."""
-        self.arrays["stop_reason"][node] = reason
-
     def split(
         self, parents: Frontier, splits: Split, larger_left: np.ndarray
     ) -> np.ndarray:

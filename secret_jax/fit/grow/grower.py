@@ -149,7 +149,7 @@ class _Growth:
         }
         why = np.select([*why_not.values()], [*why_not], StopReason.SPLIT)
         reason[searched] = why
-        self._builder.stop(level.node, reason)
+        self._builder.arrays["stop_reason"][level.node] = reason
         self._leaves.append(level.take(reason != StopReason.SPLIT))
         # The rows that the search saw stand for all rows of the node.
         gain = (splits.gain / share).astype(np.float32)
@@ -197,7 +197,7 @@ class _Growth:
 
     def stop(self, level: Frontier, why: StopReason) -> None:
         """Make leaves of nodes."""
-        self._builder.stop(level.node, why)
+        self._builder.arrays["stop_reason"][level.node] = why
         self._leaves.append(level)
 
     def so_far(self) -> tuple[list[Grown], np.ndarray]:

@@ -81,9 +81,7 @@ class Distillation(Value):
     def __call__(self, fitted: Fitted, recipe: Recipe) -> Fitted:
         """Grow a cross-validated tree again on the predictions of the fold trees.
 
-        Returns ``fitted`` with the new tree, of at most as many leaves, and what it
-        learned; or as it was, if the new tree fits the rows too badly, or the loss
-        leads to no means.
+        The old one stays if the new one fits too badly, or the loss leads to no means.
         """
         old, rows, folds = fitted.tree, fitted.training, fitted.folds
         if not old.loss.predicts_mean:

@@ -89,10 +89,9 @@ class SoftGates(Gates):
     1994) with the structure of a grown tree, as soft decision trees are (Irsoy, Yildiz
     & Alpaydin 2012): a row reaches all leaves, each in the share that is the product of
     the gates ``1 / (1 + exp(-(threshold - direction @ x) / width))`` on its path. Where
-    splits may be oblique every gate reads all columns. The gates start wide, with
-    several widths and tree sizes in parallel; held-out rows choose among them and stop
-    the training, and the best is trained again on all rows. The fields were chosen in a
-    study over development sets of its own; differences under 2 % there are noise.
+    splits may be oblique every gate reads all columns. Several widths and tree sizes
+    start; held-out rows choose among them and stop the training, and the best is
+    trained again on all rows.
 
     Attributes
     ----------
@@ -139,11 +138,7 @@ class SoftGates(Gates):
         return loss.trains_gates
 
     def __call__(self, fitted: Fitted, recipe: Recipe) -> Refined:
-        """Train a soft tree, and keep it if it beats the hard one on held-out rows.
-
-        Returns it with the step at which these stopped its training; or the hard tree
-        and why it was kept.
-        """
+        """Train a soft tree, and keep it if it beats the hard one on held-out rows."""
         if fitted.held_out is None:
             raise ValueError(
                 "A soft tree needs held-out rows apart from the training rows."

@@ -149,18 +149,6 @@ def test_constant_and_exactly_linear_targets_are_pure(configuration):
         assert y[0] != 1e6 or (model.predict(100 * X) == 1e6).all()
 
 
-@every_configuration
-def test_too_few_rows_for_the_split_finder_make_a_leaf(configuration):
-    X, y = crease(5)
-    model = regressor(configuration, min_samples_leaf=1, prune=None).fit(X, y)
-    assert reasons(model.tree_) <= {
-        StopReason.NO_USABLE_SPLIT,
-        StopReason.MIN_GAIN,
-        StopReason.MIN_SAMPLES_SPLIT,
-    }
-    assert np.isfinite(model.predict(X)).all()
-
-
 @every_table
 @every_configuration
 def test_training_rows_end_in_the_leaf_in_which_they_were_counted(

@@ -31,7 +31,7 @@ from secret_jax.fit.prune.rules import InformationCriterion, covariance_complexi
 from secret_jax.models.statistics import NodeStatistics
 from secret_jax.tree.degrees import model_degrees, split_degrees
 from secret_jax.tree.reshape import compact
-from secret_jax.tree.routing import paths_of, values
+from secret_jax.tree.routing import values
 from secret_jax.tree.structure import SplitKind, StopReason, Tree
 
 
@@ -65,18 +65,6 @@ def test_pruning_finds_the_best_of_all_subtrees(shape, clip_margin, n_outputs):
         assert error == pytest.approx(best, rel=1e-4)
         assert error_of(pruned, given.held_out) == pytest.approx(best, rel=1e-4)
         assert fold_trees == ()
-
-
-def test_splits_that_no_pruning_row_reaches_are_cut():
-    tree, table = build_tree(SHAPES["bushy"], seed=0), rows()
-    left = table.take(paths_of(tree, table)[1] == tree.left[0])
-    as_predicted = Rows(left, values(tree, left), np.ones(len(left.x)))
-    given = Evidence(as_predicted.take(slice(0)), as_predicted)
-    pruned, error, _, _ = HoldOut()(tree, given)
-    assert error == pytest.approx(0, abs=1e-8)
-    assert tree.left[tree.right[0]] >= 0
-    sides = [0, pruned.left[0], pruned.right[0]]
-    assert pruned.is_leaf[sides].tolist() == [False, False, True]
 
 
 @pytest.mark.parametrize("configuration", ["default", "paper"])
