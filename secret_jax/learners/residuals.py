@@ -78,8 +78,33 @@ class ResidualSplits(SplitFinder):
         return 1
 
     def residuals(self, level: Level) -> Residuals:
-        """What the models leave, and models of parts like them."""
-        return residuals(level, linear=self.model == "linear", ridge=self.ridge)
+        """What the models leave, and rows for models of parts like them."""
+        rows, n = level.rows, level.n_regressors
+        x = level.x.astype(np.float64)
+        slopes = level.model[:, :, 1:].astype(np.float64)
+        fitted = rows.spread(level.model[:, :, 0]) + rows.transformed(slopes, x[:n])
+        residual, spread = moments(level, level.targets - fitted)
+        z, deviation = moments(level, x)
+        varies = deviation > PURE
+        scale = np.where(varies, deviation, 1.0)
+        z = np.where(rows.spread(varies), z / rows.spread(scale), 0.0)
+        n_model = n if self.model == "linear" else 0
+        back, penalty = components(level, z[:n_model], self.ridge)
+        ones = np.ones((1, x.shape[1]))
+        design = [ones, rows.transformed(back, z[:n_model]), residual]
+        penalty = np.concatenate([np.zeros((level.n_nodes, 1)), penalty], axis=1)
+        n_slopes = varies[:, :n_model].sum(axis=1)
+        enough = np.where(n_slopes > 0, _ROWS_PER_COEFFICIENT * (1.0 + n_slopes), 0.0)
+        total = rows.sums(level.weight.astype(np.float64))[:, None]
+        return Residuals(
+            leading=leading_component(residual, level),
+            residual=residual,
+            z=z,
+            units=(rows.sums(level.weight * x) / total, scale),
+            models=SideModels(level, np.concatenate(design), penalty),
+            least=np.maximum(level.min_weight, enough * (1 - ROUNDING)),
+            pure=spread.max(axis=1) <= PURE,
+        )
 
 
 class Residuals(NamedTuple):
@@ -93,48 +118,7 @@ class Residuals(NamedTuple):
     units: tuple[np.ndarray, np.ndarray]
     models: SideModels  # of parts of the nodes
     least: np.ndarray  # (n_nodes,): least weight of a side
-    offset: np.ndarray  # (n_nodes, n_outputs): mean residual, before it was centred
     pure: np.ndarray  # (n_nodes,), bool: whether only rounding is left
-
-
-def residuals(
-    level: Level, *, linear: bool, ridge: float, most: int | None = None
-) -> Residuals:
-    """Residuals of the nodes' models, and rows for models of their parts.
-
-    ``linear``: whether the models of parts are, or constants; ``ridge``: their penalty,
-    in units of the regressors' variances; ``most``: principal components that they see.
-    """
-    rows, n = level.rows, level.n_regressors
-    x = level.x.astype(np.float64)
-    slopes = level.model[:, :, 1:].astype(np.float64)
-    fitted = rows.spread(level.model[:, :, 0]) + rows.transformed(slopes, x[:n])
-    raw = level.targets - fitted
-    residual, spread = moments(level, raw)
-    z, deviation = moments(level, x)
-    varies = deviation > PURE
-    scale = np.where(varies, deviation, 1.0)
-    z = np.where(rows.spread(varies), z / rows.spread(scale), 0.0)
-    n_model = n if linear else 0
-    back, penalty = components(level, z[:n_model], ridge)
-    if most is not None:
-        back, penalty = back[:, -most:], penalty[:, -most:]
-    ones = np.ones((1, x.shape[1]))
-    design = [ones, rows.transformed(back, z[:n_model]), residual]
-    penalty = np.concatenate([np.zeros((level.n_nodes, 1)), penalty], axis=1)
-    n_slopes = varies[:, :n_model].sum(axis=1)
-    enough = np.where(n_slopes > 0, _ROWS_PER_COEFFICIENT * (1.0 + n_slopes), 0.0)
-    total = rows.sums(level.weight.astype(np.float64))[:, None]
-    return Residuals(
-        leading=leading_component(residual, level),
-        residual=residual,
-        z=z,
-        units=(rows.sums(level.weight * x) / total, scale),
-        models=SideModels(level, np.concatenate(design), penalty),
-        least=np.maximum(level.min_weight, enough * (1 - ROUNDING)),
-        offset=rows.sums(level.weight * raw) / total,
-        pure=spread.max(axis=1) <= PURE,
-    )
 
 
 def components(
@@ -237,20 +221,12 @@ class SideModels:
     ) -> Float[np.ndarray, "n_nodes k"]:
         """What models of both sides of splits save; -inf where a side is too light."""
         node = np.repeat(np.arange(self.level.n_nodes), len(left))
-        return self.gains(self._sums(left), node, least).reshape(-1, len(left))
-
-    def gains(
-        self,
-        sums: Float[np.ndarray, "m n_sums"],
-        node: Int[np.ndarray, " m"],
-        least: Float[np.ndarray, " n_nodes"],
-    ) -> Float[np.ndarray, " m"]:
-        """What models of sides of nodes, and of the rest, save; see `saved`."""
-        total = self.total[node, 0]
+        sums, total = self._sums(left), self.total[node, 0]
         weight = np.minimum(sums[:, 0], total - sums[:, 0])
         enough = (weight >= least[node]) & (weight > ROUNDING * total)
-        left, right = self.left_over(sums, node)
-        return np.where(enough, self.square[node] - left - right, -np.inf)
+        one, other = self.left_over(sums, node)
+        gain = np.where(enough, self.square[node] - one - other, -np.inf)
+        return gain.reshape(-1, len(left))
 
     def left_over(
         self, sums: Float[np.ndarray, "m n_sums"], node: Int[np.ndarray, " m"]

@@ -53,9 +53,9 @@ class Nodes(NamedTuple):
     center: AnyArray  # (n_nodes, n_columns)
     scale: AnyArray  # (n_nodes, n_columns): infinite where constant
     unit: AnyArray  # (n_nodes,): of residuals of all outputs, so that gains add up
-    # pure, chance_gain (n_nodes,): see `Split`.
-    pure: AnyArray
-    chance_gain: AnyArray
+    pure: AnyArray  # (n_nodes,): see `Split`
+    noise: AnyArray  # (n_nodes,): variance that models leave, summed over outputs
+    chance_gain: AnyArray  # (n_nodes,): see `Split`
     rows: Any
     # Row arrays:
     z: AnyArray  # (n_columns, rows): standardised; zero where constant
@@ -129,10 +129,10 @@ def prepared(level: Level, ridge: float, most_regressors: int) -> Nodes:
     spent = 2 + n_model - ridge * xp.sum(whitener**2, axis=(1, 2))
     left_over = xp.maximum(total - level.degrees, 1.0)
     noise = total * square / left_over
-    chance = noise * xp.minimum(spent, _MOST_SPENT * total)
     return Nodes(
         *units,
-        chance_gain=chance,
+        noise=noise,
+        chance_gain=noise * xp.minimum(spent, _MOST_SPENT * total),
         rows=rows,
         z=z,
         design=design,

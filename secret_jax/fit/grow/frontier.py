@@ -137,17 +137,14 @@ class Frontier(NamedTuple):
         ``node``, ``weight`` (2 * n_nodes,): ids and weights, left and right in turn;
         ``middle`` (n_nodes,): where the rows of the right child begin.
         """
-
-        def interleaved(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-            return np.stack([left, right], axis=1).reshape(2 * len(left))
-
         twice = Frontier(*(np.repeat(array, 2, axis=0) for array in self))
+        keys = mix(self.key), mix(self.key ^ np.uint64(1))
         return twice._replace(
             node=node,
-            start=interleaved(self.start, middle),
-            stop=interleaved(middle, self.stop),
+            start=np.stack([self.start, middle], axis=1).ravel(),
+            stop=np.stack([middle, self.stop], axis=1).ravel(),
             weight=weight,
-            key=interleaved(mix(self.key), mix(self.key ^ np.uint64(1))),
+            key=np.stack(keys, axis=1).ravel(),
         )
 
 
