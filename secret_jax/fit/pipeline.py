@@ -103,9 +103,8 @@ def _candidates(
 ) -> list[Candidate]:
     """Grow and prune the trees of each family; the best candidate comes first.
 
-    Families are compared on the first division of the rows into folds. Only the best
-    one is grown on further divisions, if its rule asks for them; they then choose its
-    size as well.
+    Families are compared on the first division of the rows into folds; only the best
+    one is grown on further divisions, which then choose its size as well.
     """
     training, unseen = evidence.training, evidence.unseen
     every_row = np.arange(training.n_rows)
@@ -153,12 +152,11 @@ def finish(fit: Fit) -> Fit:
         rows = fitted.all_rows(shuffle=True)
         recipe = plan.recipe(data.schema, rows.weight.sum(), data.sampled_share)
         if fitted.held_out is not None and several:
-            tree = recipe.grow_one(
-                rows,
-                oblique=fitted.candidates[0].oblique,
-                stage="growing the tree again",
-                deepest=chosen.max_depth + PATIENCE_LEVELS,
-            )
+            recipe = recipe.to_depth(chosen.max_depth + PATIENCE_LEVELS)
+            oblique = fitted.candidates[0].oblique
+            roots = [recipe.root(np.arange(rows.n_rows), oblique=oblique)]
+            grown = recipe.grow(rows, roots, "growing the tree again")
+            (tree,) = recipe.attach(grown, rows, roots)
             fitted = fitted._replace(tree=of_size(tree, chosen.n_leaves))
         elif fitted.held_out is not None:
             (tree,) = fit_models([chosen], [fitted.all_rows()], plan.leaf)
@@ -200,10 +198,7 @@ def refine(fit: Fit) -> Refined:
 def _with_final_models(
     plan: Plan, data: Prepared, fitted: Fitted, tree: Tree
 ) -> tuple[Tree, Tree]:
-    """Round the splits of a tree and fit its final models, in full and short.
-
-    A tree grown on a sample gets models from all rows.
-    """
+    """Round the splits of a tree, fit its models to all rows: in full, and short."""
     rows, leaf, sources = fitted.all_rows(), plan.leaf, []
     tree = with_plain_splits(tree, rows.table)
     if data.source is not None and (fitted.refit or data.prune_source is not None):

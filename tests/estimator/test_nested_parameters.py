@@ -32,8 +32,7 @@ from secret_jax.fit.interface import (
     Refinement,
 )
 from secret_jax.runtime.values import at_least, constraints_of, real
-from secret_jax.splits.interface import Split
-from secret_jax.splits.one_node import OneNodeFinder
+from secret_jax.splits.interface import OneNodeFinder, Split
 from secret_jax.tree.reshape import compact
 from secret_jax.tree.structure import SplitKind
 

@@ -154,19 +154,6 @@ def test_rounding_does_not_choose_between_kinds_of_trees(gain, chosen):
     assert oblique.any() == chosen
 
 
-def test_the_pruning_path_is_of_the_tree_that_is_pruned():
-    X, y = make_fried(6000, random_state=0)
-    model = SecretRegressor(
-        splits=RssSplits(max_samples=16), oblique=False, random_state=0
-    )
-    path = model.cost_complexity_pruning_path(X, y)
-    sizes = [
-        model.set_params(prune=CostComplexity(alpha=alpha)).fit(X, y).n_leaves_
-        for alpha in path.ccp_alphas[[0, len(path.ccp_alphas) // 2, -1]]
-    ]
-    assert sizes[0] >= sizes[1] > sizes[2] == 1
-
-
 def test_growth_ends_early_at_the_tree_of_full_growth(monkeypatch):
     """Two leaves say all, and splits below them find noise."""
     X, _ = make_fried(1200, random_state=0)
@@ -181,19 +168,6 @@ def test_growth_ends_early_at_the_tree_of_full_growth(monkeypatch):
     np.testing.assert_array_equal(ended.tree_.threshold, whole.tree_.threshold)
     np.testing.assert_allclose(ended.predict(X), whole.predict(X))
     assert ended.n_leaves_grown_ < whole.n_leaves_grown_
-
-
-def test_auto_keeps_the_better_of_both_trees():
-    random, errors = np.random.default_rng(5), {}
-    X = random.normal(size=(256, 3))
-    level = np.abs(X[:, 0] + X[:, 1] - 0.3) + 0.3 * X[:, 2]
-    y, eval_set = level + 0.05 * random.normal(size=256), (X[:100], level[:100])
-    for oblique in (False, True, "auto"):
-        model = SecretRegressor(oblique=oblique, prune=HoldOut(refit=False))
-        model.fit(X, y, eval_set=eval_set)
-        errors[oblique] = np.mean((model.predict(eval_set[0]) - eval_set[1]) ** 2)
-    assert errors[True] < 0.5 * errors[False]
-    assert errors["auto"] == errors[True]
 
 
 @pytest.mark.parametrize("share", [0.3, 0.8])

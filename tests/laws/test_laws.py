@@ -19,7 +19,7 @@ from configurations import (
 )
 
 from secret_jax import LeastSquares, Ridge, UnseenCategoryWarning
-from secret_jax.tree.structure import SplitKind, StopReason
+from secret_jax.tree.structure import SplitKind
 
 N_EXACT = 128  # a power of two: means of multiples of 1/64 are exact
 
@@ -208,14 +208,6 @@ def test_weights_of_both_parts_have_one_unit():
     assert_same_tree(trees[0], fitted("default", X, y, weight).tree_)
 
 
-@every_configuration
-def test_the_unit_of_fractional_weights_does_not_matter(configuration):
-    X, y = crease()
-    weight = np.random.default_rng(4).uniform(0.5, 1.5, len(y))
-    trees = [fitted(configuration, X, y, unit * weight).tree_ for unit in (1, 4)]
-    assert tree_bytes(trees[0]) == tree_bytes(trees[1])
-
-
 def test_rows_that_only_prune_bring_no_category():
     X, y = shop()
     pruning = X.assign(colour="violet"), y
@@ -270,15 +262,6 @@ def test_constant_and_duplicated_columns_bring_nothing_and_harm_nothing(configur
     # A constant column has no slope: a change of it changes nothing.
     moved = np.c_[fresh, fresh, np.full(21, 107.0)]
     np.testing.assert_allclose(model.predict(moved), model.predict(table), atol=1e-4)
-
-
-@every_configuration
-def test_a_constant_target_gives_one_leaf_that_says_it(configuration):
-    X, _ = crease()
-    model = fitted(configuration, X, np.full(len(X), 1e6))
-    assert model.n_leaves_ == 1
-    assert model.tree_.stop_reason[0] == StopReason.PURE
-    assert (model.predict(100 * X) == 1e6).all()
 
 
 @every_configuration

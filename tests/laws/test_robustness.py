@@ -15,7 +15,7 @@ from configurations import tree_bytes
 from hypothesis import given
 from hypothesis import strategies as st
 from refusals import assert_meant, only_deserved_warnings
-from strange_tables import COLUMNS, Case, cases, drawn
+from strange_tables import Case, cases, drawn
 
 from secret_jax import SecretRegressor
 
@@ -125,29 +125,3 @@ def test_a_fit_is_finite_or_refused_with_a_reason(case, chosen):
             again = fitted(case, chosen)
             assert again is not None
             assert tree_bytes(again.tree_) == tree_bytes(tree)
-
-
-_EXACT = ("normal", "ties", "two values", "constant", "skewed", "heavy tails", "rising")
-
-
-@drawn(4)
-@given(
-    st.integers(0, 2**32 - 1),
-    st.lists(st.sampled_from(_EXACT), min_size=3, max_size=3),
-    st.lists(st.integers(-30, 30), min_size=4, max_size=4),
-)
-def test_powers_of_two_as_units_change_no_bit(seed, kinds, powers):
-    rng = np.random.default_rng(seed)
-    X = np.column_stack([COLUMNS[kind](rng, 100) for kind in kinds]).astype(float)
-    y = np.abs(np.clip(X[:, 0], -9, 9)) + rng.normal(size=100)
-    *units, unit = 2.0 ** np.array(powers)
-    options = {"random_state": 0, "min_samples_split": 0.1}
-    model = SecretRegressor(**options).fit(X, y)
-    other = SecretRegressor(**options).fit(X * units, y * unit)
-    # Plain numbers are plain in units of the data: only these may differ, and no row
-    # changes its side.
-    found, expected = tree_bytes(other.tree_), tree_bytes(model.tree_)
-    for changed in ("threshold", "direction"):
-        found[changed] = expected[changed]
-    assert found == expected
-    assert np.array_equal(other.predict(X * units), unit * model.predict(X))

@@ -252,26 +252,6 @@ def test_a_split_does_not_depend_on_the_other_nodes(level, rng, finder, of):
 # Laws
 
 
-@each_setting
-@pytest.mark.parametrize("min_weight", [1.0, 30.0, 45.0])
-def test_min_weight_is_honoured(level, finder, of, min_weight):
-    level = of(level)
-    least = np.full(N_NODES, min_weight, np.float32)
-    found = find(replace(level, min_weight=least), finder)
-    for node in np.flatnonzero(found.kind != SplitKind.LEAF):
-        rows = node_rows(level, node)
-        left = goes_left(rows, found, node)
-        sides = rows.weight[left].sum(), rows.weight[~left].sum()
-        assert min(sides) >= min_weight
-    if min_weight == 1.0:
-        assert (found.kind != SplitKind.LEAF).all()
-    half = np.array([0.5 * n for n in LENGTHS], np.float32)
-    half[2] = 0.5 * node_rows(level, 2).weight.sum()
-    impossible = np.float32([1.01, 1.1, 1e6, np.inf]) * half
-    found = find(replace(level, min_weight=impossible), finder)
-    assert (found.kind == SplitKind.LEAF).all()
-
-
 # Nodes that cannot be split
 
 
@@ -341,28 +321,3 @@ def test_a_collapsed_start_gives_way_to_another(nodes):
         rows = node_rows(start, node)
         assert_same_split(rows, rescued, node, only_good, node)
         assert_same_split(rows, second, node, only_good, node)
-
-
-def test_only_nodes_that_found_nothing_try_again(nodes):
-    for node in nodes:
-        node.x[7] = 9.0
-    nodes = [node._replace(weight=np.ones(len(node.x))) for node in nodes]
-    finder = replace(FINDER, start="rows", n_starts=1, n_attempts=3)
-    bad, good, other = (3, 7), (20, 50), (60, 61)
-    pairs = [
-        (good, other, other),
-        (bad, good, other),
-        (bad, bad, good),
-        (bad, bad, bad),
-    ]
-    place = np.array(pairs).reshape(N_NODES, -1) + 0.5
-    random = np.float32(place / np.array(LENGTHS)[:, None])
-    found = find(as_level(nodes, finder, random=random), finder)
-    assert (found.kind == SplitKind.LEAF).tolist() == [False, False, False, True]
-    single = replace(finder, n_attempts=1)
-    place = np.tile(np.array(good) + 0.5, (N_NODES, 1))
-    random = np.float32(place / np.array(LENGTHS)[:, None])
-    level = as_level(nodes, single, random=random)
-    expected = find(level, single)
-    for node in range(3):
-        assert_same_split(node_rows(level, node), found, node, expected, node)

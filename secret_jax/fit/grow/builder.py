@@ -74,10 +74,6 @@ class Builder:
         chosen[some] = True
         return chosen[node]
 
-    def stop(self, node: np.ndarray, reason: np.ndarray | StopReason) -> None:
-        """Record why nodes are not split further."""
-        self.arrays["stop_reason"][node] = reason
-
     def split(
         self, parents: Frontier, splits: Split, larger_left: np.ndarray
     ) -> np.ndarray:
@@ -176,11 +172,8 @@ class Builder:
 
 
 def _best_first(tree: Tree, max_leaf_nodes: int | None) -> np.ndarray:
-    """Mask of nodes that best-first growth to a number of leaves would split.
-
-    A node's split does not depend on when it is made, so the full tree can be cut
-    afterwards: the largest gain is split first.
-    """
+    """Mask of nodes that best-first growth to a number of leaves would split."""
+    # A node's split does not depend on when it is made: trees are cut afterwards.
     inner = ~tree.is_leaf
     if max_leaf_nodes is None or inner.sum() < max_leaf_nodes:
         return np.ones(tree.n_nodes, bool)

@@ -156,11 +156,7 @@ def _decided(
 
 
 def _parts(n_rows: np.ndarray, oblique: np.ndarray) -> Iterator[np.ndarray]:
-    """Nodes that are searched together, apart where oblique splits are looked for.
-
-    They are of like numbers of rows: what is made of nodes of one length takes fewer
-    calls, and less padding.
-    """
+    """Nodes searched together: of like numbers of rows, those without oblique apart."""
     for index in filter(len, (np.flatnonzero(~oblique), np.flatnonzero(oblique))):
         index = index[np.argsort(n_rows[index], kind="stable")]
         last = np.cumsum(n_rows[index])

@@ -162,8 +162,7 @@ def training_path(tree: Tree, rows: Rows) -> tuple[PruningPath, np.ndarray]:
 def penalised(tree: Tree, penalty: float) -> Tree:
     """Prune to the least residual sum of squares plus a penalty per parameter.
 
-    A degree of freedom of a leaf's model and a split cost ``penalty`` noise variances,
-    as estimated in the leaves.
+    Degrees of freedom of models and splits cost so many noise variances of the leaves.
     """
     leaf = tree.is_leaf
     error = training_errors(tree)

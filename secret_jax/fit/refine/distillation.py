@@ -80,9 +80,7 @@ class Distillation(Value):
     def __call__(self, fitted: Fitted, recipe: Recipe) -> Fitted:
         """Grow a cross-validated tree again on the predictions of the fold trees.
 
-        Returns ``fitted`` with the new tree, of at most as many leaves, and what it
-        learned; or as it was, if the new tree fits the rows too badly, or the loss
-        leads to no means.
+        The old one stays if the new one fits too badly, or the loss leads to no means.
         """
         old, rows, folds = fitted.tree, fitted.training, fitted.folds
         if not old.loss.predicts_mean:
@@ -150,11 +148,7 @@ class Distillation(Value):
     def _lessons(
         self, teacher: Teacher, rows: Rows, schema: TableSchema
     ) -> tuple[Rows, list[tuple[np.ndarray, np.ndarray]]]:
-        """Rows to learn from, in an order without meaning; what each student learns.
-
-        The student of a fold does not learn at the rows that the fold has not seen, nor
-        at the points that stem from them. Gives positions of rows, and targets.
-        """
+        """Rows to learn from; positions and targets of every student."""
         learned, origin = student_rows(teacher, rows, schema, self)
         # Weights order equal rows alone: as ranks they tell the order of all rows.
         by_weight = np.argsort(learned.weight, kind="stable")
@@ -165,6 +159,8 @@ class Distillation(Value):
         learned, origin = learned.take(order), origin[order]
         lessons = [(np.arange(learned.n_rows), learned.targets)]
         own = np.where(order < rows.n_rows, self.own_share, 0.0)[:, None]
+        # A fold's student does not learn at rows that the fold has not seen, nor at the
+        # points that stem from them.
         for predict, part in zip(teacher.folds, teacher.parts, strict=True):
             seen = np.flatnonzero(~part[origin])
             taught = (1.0 - own[seen]) * predict(learned.table.take(seen))

@@ -101,7 +101,7 @@ def improve(
 ) -> Refined:
     """Alternate for as many passes as ``check`` finds worthwhile, by default a part.
 
-    ``rows``, of the models of the tree, are shuffled: a prefix finds, all judge.
+    ``rows`` are shuffled: a prefix finds, all judge.
     """
     trained, leaf = rows, recipe.leaf
     if check is None:

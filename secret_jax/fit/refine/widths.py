@@ -42,10 +42,7 @@ def deviations(tree: Tree, rows: Rows) -> np.ndarray:
 
 
 def with_widths(tree: Tree, relative: float, deviation: np.ndarray) -> Tree:
-    """Soften a tree with gates of one width, in units of each node's deviation.
-
-    ``deviation`` (n_nodes,): see `deviations`. A width of 0 makes the tree hard.
-    """
+    """Soften a tree by gates of a width in deviations; 0 makes it hard."""
     least = _LEAST_WIDTH * np.linalg.norm(tree.direction, axis=1)
     width = np.maximum(relative * deviation, least) if relative > 0 else 0 * least
     return replace(tree, gate_width=width.astype(np.float32))

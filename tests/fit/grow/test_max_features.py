@@ -10,9 +10,9 @@ from scipy import stats
 from sklearn.tree import DecisionTreeRegressor
 
 from secret_jax.composed.ensemble.forest import features_of_node
-from secret_jax.fit.grow.attributes import AttributeDraw, n_inputs
 from secret_jax.fit.grow.execution import GrowOptions
 from secret_jax.fit.grow.frontier import Frontier, Places, Root
+from secret_jax.fit.grow.grower import AttributeDraw, n_inputs
 from secret_jax.learners import CartSplits
 
 N_ROWS = 120
