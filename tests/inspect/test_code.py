@@ -16,8 +16,8 @@ from random_trees import random_frame, random_tree, with_gates
 from secret_jax import SecretBoostingRegressor, SecretRegressor
 from secret_jax.data import encoding
 from secret_jax.datasets import load
+from secret_jax.inspect import equations
 from secret_jax.inspect.code import onnx as graph
-from secret_jax.inspect.code import program
 from secret_jax.inspect.code.export import export_code
 from secret_jax.inspect.code.program import plain_category, program_of
 from secret_jax.inspect.equations import LinearSplit
@@ -206,7 +206,7 @@ def test_what_an_unknown_category_counts_as_is_asked_at_one_place(monkeypatch):
     known = pd.DataFrame({"code": levels, "x": 0.3})
     expected = predicted(tree, known)
     quarters = np.full(tree.schema.n_columns, 0.25)
-    for module in (program, graph):
+    for module in (equations, graph):
         monkeypatch.setattr(module, "unknown_values", lambda schema: quarters)
     for run in RUNS.values():
         found = run(tree, known)

@@ -15,8 +15,8 @@ from secret_jax.inspect.code.program import (
     ExportedModel,
     Program,
     plain_categories,
-    unknown_values,
 )
+from secret_jax.inspect.equations import unknown_values
 from secret_jax.losses.interface import HIGHEST_LOG
 from secret_jax.runtime.optional import imported
 from secret_jax.tree.soft import HARD_LOGIT, paths

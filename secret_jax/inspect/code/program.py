@@ -11,14 +11,14 @@ import numpy as np
 from secret_jax.data.schema import FAR, TableSchema
 from secret_jax.inspect.equations import (
     CategorySplit,
-    LinearModel,
+    Equation,
     LinearSplit,
     Term,
     clip_range_of,
     conditions_at,
     model_in_original_units,
 )
-from secret_jax.inspect.view import Classes, Readable, View, as_view
+from secret_jax.inspect.view import Classes, Readable, as_view
 from secret_jax.losses.interface import Link, Loss
 from secret_jax.tree.structure import Tree
 from secret_jax.tree.totals import Side, leaves_below
@@ -38,18 +38,16 @@ class Program(NamedTuple):
     tree: Tree
     outputs: Sequence[Tree]
     splits: dict[int, Conditions]
-    models: dict[int, list[LinearModel]]
+    models: dict[int, list[Equation]]
     ends: list[tuple[float, float]]
 
 
 class ExportedModel(NamedTuple):
     """Trees that add up, with ``constants``, and the meaning of their sums.
 
-    Of ``classes``, or of one ``only``, probabilities are predicted. ``view`` is that of
-    a single tree.
+    Of ``classes``, or of one ``only``, probabilities are predicted.
     """
 
-    view: View | None
     title: str
     trees: list[Program]
     constants: tuple[float, ...]
@@ -80,14 +78,13 @@ class ExportedModel(NamedTuple):
 
 def exported(tree: Readable, output: int | str | None = None) -> ExportedModel:
     """Convert a tree; of classes with the output chosen after all are computed."""
-    view = whole = as_view(tree, output)
-    only, classes = None, view.classes
+    view, only = as_view(tree, output), None
+    loss, classes = view.tree.loss, view.classes
     if classes is not None:
         only = None if output is None else classes.position(output)
-        whole = replace(view, only=None)
-    trees, constants = [program_of(whole.equations)], (0.0,) * len(whole.equations)
-    parts = view, whole.title, trees, constants, view.tree.loss, classes, only
-    return ExportedModel(*parts)
+        view = replace(view, only=None)
+    trees, constants = [program_of(view.trees)], (0.0,) * len(view.trees)
+    return ExportedModel(view.title, trees, constants, loss, classes, only)
 
 
 def exported_sum(
@@ -109,14 +106,16 @@ def exported_sum(
     only = None if output is None or classes is None else classes.position(output)
     centers = tuple(map(float, schema.target_centers))
     title = " / ".join(schema.target_names)
-    return ExportedModel(None, title, parts, centers, loss, classes, only)
+    return ExportedModel(title, parts, centers, loss, classes, only)
 
 
 def program_of(outputs: Sequence[Tree]) -> Program:
     """Convert trees of one output, which share their splits, to what is written."""
     tree, splits, models = outputs[0], {}, {}
     for node in np.flatnonzero(~tree.is_leaf).tolist():
-        splits[node] = [_exact(tree, *one) for one in conditions_at(tree, node)]
+        places, conditions = tree.comparisons_at(node), conditions_at(tree, node)
+        pairs = zip(places, conditions, strict=True)
+        splits[node] = [_exact(tree, *one) for one in pairs]
     for node in np.flatnonzero(tree.is_leaf).tolist():
         models[node] = [model_in_original_units(one, node) for one in outputs]
         for place, model in enumerate(models[node]):
@@ -168,15 +167,6 @@ def decisions(tree: Tree) -> Iterator[tuple[int, int, Side | None, bool]]:
         smaller, larger = (left, right) if nested == "left" else (right, left)
         yield node, depth, nested, first
         stack += [(larger, depth, False), (smaller, depth + 1, True)]
-
-
-def unknown_values(schema: TableSchema) -> np.ndarray:
-    """What encoded columns count as where a value is missing, or was never seen."""
-    values = np.zeros(schema.n_columns)
-    first = schema.n_regressors - schema.n_indicators
-    values[first : first + len(schema.indicator_shares)] = schema.indicator_shares
-    values[[indicator for _, indicator in schema.missing_columns]] = 1.0
-    return values
 
 
 def plain_categories(schema: TableSchema, name: str) -> list[Any]:
@@ -241,13 +231,12 @@ class Writer:
             size = self.number(abs(term.factor)) + " * "
             size = "" if abs(term.factor) == 1 else size
             addends.append(f"{'-' if term.factor < 0 else '+'} {size}{value}")
-        unknown = unknown_values(self.schema)
         for name, its in by_column.items():
-            otherwise = float(sum(term.factor * unknown[term.position] for term in its))
+            otherwise = float(sum(t.factor * (t.missing_as or 0.0) for t in its))
             known = plain_categories(self.schema, name) if otherwise else []
             effects = dict.fromkeys(known, 0.0)
             for term in its:
-                effects[plain_category(term.category, name)] = term.factor
+                effects[plain_category(*term.categories, name)] = term.factor
             addends.append(f"+ {self.effect(name, effects, otherwise)}")
         return self.added(addends)
 

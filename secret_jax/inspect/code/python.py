@@ -14,7 +14,7 @@ from secret_jax.inspect.code.program import (
     decisions,
     plain_category,
 )
-from secret_jax.inspect.equations import CategorySplit, LinearModel, LinearSplit
+from secret_jax.inspect.equations import CategorySplit, Equation, LinearSplit
 from secret_jax.inspect.printing import counted_leaves
 from secret_jax.inspect.view import Classes
 from secret_jax.losses.interface import HIGHEST_LOG
@@ -156,7 +156,7 @@ class _PythonWriter(Writer):
         name = "min" if math.isinf(low) else "max" if math.isinf(high) else "clip"
         return f"{name}({', '.join([value, *ends])})" if ends else value
 
-    def _equation(self, model: LinearModel) -> str:
+    def _equation(self, model: Equation) -> str:
         total = self.sum_of(model.terms, model.intercept)
         return self.clip(total, model.low, model.high)
 
