@@ -16,7 +16,7 @@ from secret_jax.inspect.code.program import (
     Program,
     plain_categories,
 )
-from secret_jax.inspect.equations import unknown_values
+from secret_jax.inspect.equations import clip_range_of, unknown_values
 from secret_jax.losses.interface import HIGHEST_LOG
 from secret_jax.runtime.optional import imported
 from secret_jax.tree.soft import HARD_LOGIT, paths
@@ -42,23 +42,21 @@ def onnx_model(model: ExportedModel) -> Any:
         chances = graph("Softmax" if several else "Sigmoid", scores)
     elif link == "clip":
         chances = graph.clip(scores, 0.0, 1.0)
+    if model.classes is not None and not several:
+        chances = graph.concat([graph("Sub", 1.0, chances), chances])
     if model.classes is None:
         graph.output("prediction", graph("Squeeze", chances, [1]), np.float64)
-        return graph.proto(model.title)
-    if not several:
-        chances = graph.concat([graph("Sub", 1.0, chances), chances])
-    if model.only is not None:
+    elif model.only is not None:
         value = graph("Gather", chances, model.only, axis=1)
         graph.output("prediction", value, np.float64)
-        return graph.proto(model.title)
-    gains = chances
-    if model.classes.costs is not None:
-        gains = graph("MatMul", chances, -model.classes.costs)
-    best = graph("ArgMax", gains, axis=1, keepdims=0)
-    labels = np.array(model.labels)
-    labels = labels.astype(object) if labels.dtype.kind == "U" else labels
-    graph.output("label", graph("Gather", labels, best), labels.dtype)
-    graph.output("probabilities", chances, np.float64, len(labels))
+    else:
+        gains, labels = chances, np.array(model.labels)
+        if model.classes.costs is not None:
+            gains = graph("MatMul", chances, -model.classes.costs)
+        best = graph("ArgMax", gains, axis=1, keepdims=0)
+        labels = labels.astype(object) if labels.dtype.kind == "U" else labels
+        graph.output("label", graph("Gather", labels, best), labels.dtype)
+        graph.output("probabilities", chances, np.float64, len(labels))
     return graph.proto(model.title)
 
 
@@ -121,11 +119,13 @@ class _Graph:
         kind = self.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
         return self("Cast", value, to=kind)
 
-    def clip(self, value: str, low: Any, high: Any) -> str:
-        """Keep values in ranges that are broadcast, where any is finite."""
+    def clip(self, value: str, low: Any, high: Any, chosen: str = "") -> str:
+        """Keep values in ranges that are broadcast or chosen, where any is finite."""
         for side, end in (("Max", low), ("Min", high)):
             if np.isfinite(end).any():
-                value = self(side, value, end)
+                value = self(
+                    side, value, self("Gather", end, chosen) if chosen else end
+                )
         return value
 
     def proto(self, title: str) -> Any:
@@ -290,10 +290,7 @@ def _leaves(graph: _Graph, program: Program) -> Iterator[str]:
         if slopes.any():
             product = graph("Mul", graph("Gather", slopes, number), graph.x)
             value = graph("Add", value, graph("ReduceSum", product, [1]))
-        for side, bound in zip(("Max", "Min"), ends, strict=True):
-            if np.isfinite(bound).any():
-                value = graph(side, value, graph("Gather", bound[:, None], number))
-        yield value
+        yield graph.clip(value, *(end[:, None] for end in ends), number)
 
 
 def _mixture(graph: _Graph, program: Program) -> Iterator[str]:
@@ -317,10 +314,10 @@ def _mixture(graph: _Graph, program: Program) -> Iterator[str]:
     lost = graph("MatMul", lost, (left + right).T)
     lost = graph("Add", lost, graph("MatMul", logit, right.T))
     share = graph("Exp", graph("Neg", lost))
-    for one, range_of_all in zip(program.outputs, program.ends, strict=True):
+    for one in program.outputs:
         intercept, slopes, *ends = _equations(graph, one)
         value = graph("Add", graph("MatMul", graph.x, slopes.T), intercept[None])
         if tree.clip_leaves:
             value = graph.clip(value, *(end[None] for end in ends))
         total = graph("ReduceSum", graph("Mul", share, value), [1])
-        yield graph.clip(total, *range_of_all)
+        yield graph.clip(total, *clip_range_of(one))

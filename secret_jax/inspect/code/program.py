@@ -14,7 +14,6 @@ from secret_jax.inspect.equations import (
     Equation,
     LinearSplit,
     Term,
-    clip_range_of,
     conditions_at,
     model_in_original_units,
 )
@@ -29,17 +28,15 @@ Conditions = Sequence[LinearSplit | CategorySplit]
 class Program(NamedTuple):
     """Splits and leaf models of a tree, with all digits.
 
-    ``outputs`` are trees of one output each, with an item each in ``models`` and
-    ``ends``; splits of the first, ``tree``, are those of all. ``splits`` are conditions
-    that all hold for rows that go left. Mixtures of the leaves are clipped to ``ends``,
-    infinite where each leaf is.
+    ``outputs`` are trees of one output each, with an item each in ``models``; splits of
+    the first, ``tree``, are those of all. ``splits`` are conditions that all hold for
+    rows that go left.
     """
 
     tree: Tree
     outputs: Sequence[Tree]
     splits: dict[int, Conditions]
     models: dict[int, list[Equation]]
-    ends: list[tuple[float, float]]
 
 
 class ExportedModel(NamedTuple):
@@ -112,18 +109,24 @@ def exported_sum(
 def program_of(outputs: Sequence[Tree]) -> Program:
     """Convert trees of one output, which share their splits, to what is written."""
     tree, splits, models = outputs[0], {}, {}
-    for node in np.flatnonzero(~tree.is_leaf).tolist():
-        places, conditions = tree.comparisons_at(node), conditions_at(tree, node)
-        pairs = zip(places, conditions, strict=True)
-        splits[node] = [_exact(tree, *one) for one in pairs]
-    for node in np.flatnonzero(tree.is_leaf).tolist():
-        models[node] = [model_in_original_units(one, node) for one in outputs]
-        for place, model in enumerate(models[node]):
-            if not model.terms:
-                constant = min(max(model.intercept, model.low), model.high)
-                ends = {"low": -math.inf, "high": math.inf}
-                models[node][place] = replace(model, intercept=constant, **ends)
-    return Program(tree, outputs, splits, models, [*map(clip_range_of, outputs)])
+    for node, is_leaf in enumerate(tree.is_leaf):
+        if is_leaf:
+            models[node] = [_exact_model(one, node) for one in outputs]
+        else:
+            pairs = zip(
+                tree.comparisons_at(node), conditions_at(tree, node), strict=True
+            )
+            splits[node] = [_exact(tree, *one) for one in pairs]
+    return Program(tree, outputs, splits, models)
+
+
+def _exact_model(tree: Tree, node: int) -> Equation:
+    """Equation of a leaf; what has no terms is clipped at once."""
+    model = model_in_original_units(tree, node)
+    if model.terms:
+        return model
+    constant = min(max(model.intercept, model.low), model.high)
+    return replace(model, intercept=constant, low=-math.inf, high=math.inf)
 
 
 def _exact(tree: Tree, place: int, split: Any) -> LinearSplit | CategorySplit:
@@ -243,6 +246,16 @@ class Writer:
     def added(self, addends: Sequence[str]) -> str:
         """Join signed addends, of which the first needs no plus."""
         return self.blank.join(addends).removeprefix("+ ") or self.number(0.0)
+
+    def costs(self, chances: Sequence[str], sign: str) -> list[str]:
+        """Write the average cost of naming each class; empty if all cost the same."""
+        assert self.model.classes is not None
+        table, found = self.model.classes.costs, []
+        for column in [] if table is None else table.T.tolist():
+            pairs = zip(column, chances, strict=True)
+            each = [f"{sign} {self.number(cost)} * {of}" for cost, of in pairs if cost]
+            found.append(self.added(each))
+        return found
 
     def condition(self, conditions: Conditions, side: Side) -> str:
         any_of, all_of, no = self.logical

@@ -14,9 +14,13 @@ from secret_jax.inspect.code.program import (
     decisions,
     plain_category,
 )
-from secret_jax.inspect.equations import CategorySplit, Equation, LinearSplit
+from secret_jax.inspect.equations import (
+    CategorySplit,
+    Equation,
+    LinearSplit,
+    clip_range_of,
+)
 from secret_jax.inspect.printing import counted_leaves
-from secret_jax.inspect.view import Classes
 from secret_jax.losses.interface import HIGHEST_LOG
 from secret_jax.tree.soft import HARD_LOGIT
 from secret_jax.tree.totals import Side, way_to
@@ -70,7 +74,7 @@ def python_code(model: ExportedModel, function: str) -> str:
             f"function_name is {function!r}, which the function itself uses. Choose a "
             f"name other than {', '.join(sorted(_TAKEN))}."
         )
-    code = _PythonWriter(model, function).code()
+    code = "\n\n\n".join(_PythonWriter(model).functions(function)) + "\n"
     helpers = ""
     for text in _HELPERS.strip().split("\n\n\n"):
         if text[4 : text.index("(") + 1] in code + helpers:
@@ -85,37 +89,36 @@ class _PythonWriter(Writer):
     logical, indicator = ("or", "and", "not"), "{}"
     blank = "\n"  # where a line may break; names are written without
 
-    def __init__(self, model: ExportedModel, function: str):
+    def __init__(self, model: ExportedModel):
         super().__init__(model)
-        self.function = function
         self.cells: dict[str, str] = {}
 
-    def code(self) -> str:
-        model, lines = self.model, []
+    def functions(self, name: str) -> Iterator[str]:
+        """Write the functions of the trees, unless one is all there is, and of rows."""
+        model = self.model
         classes = model.classes if model.only is None else None
         by, alone = f"{len(model.trees)} trees that add up", False
         if len(model.trees) == 1:
             by = f"a tree of {counted_leaves(model.trees[0].tree.n_leaves)}"
             alone = model.link == "identity" and not any(model.constants)
         bodies = [
-            [*(self._mixture(one) if one.tree.is_soft else self._body(one))]
+            "\n".join(self._mixture(one) if one.tree.is_soft else self._body(one))
             for one in model.trees
         ]
         if not alone:
-            for i, body in enumerate(bodies):
-                lines += [f"def tree_{i}(row):", *body, "", ""]
-        lines += [
-            f"def {self.function}{'_proba' * bool(classes)}(row=None, /, **columns):",
+            yield from (f"def tree_{i}(row):\n{one}" for i, one in enumerate(bodies))
+        cells = [f"        {name}: {cell}," for name, cell in self.cells.items()]
+        lines = [
+            f"def {name}{'_proba' * bool(classes)}(row=None, /, **columns):",
             f"    # {' '.join(model.title.split())}: {by}.",
             "    # Columns come as keyword arguments or as one dict.",
             "    row = columns if row is None else row",
+            *(["    row = {", *cells, "    }"] if cells else []),
+            *(bodies if alone else self._answer()),
         ]
-        cells = [f"        {name}: {cell}," for name, cell in self.cells.items()]
-        lines += ["    row = {", *cells, "    }"] if cells else []
-        lines += bodies[0] if alone else self._answer()
+        yield "\n".join(lines)
         if classes is not None:
-            lines += ["", "", *self._class_function(classes)]
-        return "\n".join(lines) + "\n"
+            yield "\n".join(self._class_function(name))
 
     def number(self, value: float) -> str:
         return repr(float(value))
@@ -188,7 +191,7 @@ class _PythonWriter(Writer):
                 share = self.condition(conditions, "left")
             yield _statement(f"left_{node} = ", share)
         totals = []
-        for i, ends in enumerate(program.ends):
+        for i, tree in enumerate(program.outputs):
             sign = "="
             for leaf, models in program.models.items():
                 factors = [
@@ -198,7 +201,7 @@ class _PythonWriter(Writer):
                 value = " * ".join([*factors, f"({self._equation(models[i])})"])
                 yield _statement(f"total_{i} {sign} ", value)
                 sign = "+="
-            totals.append(self.clip(f"total_{i}", *ends))
+            totals.append(self.clip(f"total_{i}", *clip_range_of(tree)))
         yield _returned(totals)
 
     def _answer(self) -> Iterator[str]:
@@ -227,18 +230,14 @@ class _PythonWriter(Writer):
             yield f"    labels = {list(model.labels)!r}"
             yield "    return dict(zip(labels, chances))"
 
-    def _class_function(self, classes: Classes) -> Iterator[str]:
-        yield f"def {self.function}(row=None, /, **columns):"
-        yield f"    labels = {list(self.model.labels)!r}"
-        yield f"    chances = [*{self.function}_proba(row, **columns).values()]"
-        best = "chances"
-        if classes.costs is not None:
+    def _class_function(self, name: str) -> Iterator[str]:
+        labels, best = list(self.model.labels), "chances"
+        yield f"def {name}(row=None, /, **columns):"
+        yield f"    labels = {labels!r}"
+        yield f"    chances = [*{name}_proba(row, **columns).values()]"
+        if gains := self.costs([f"chances[{i}]" for i in range(len(labels))], "-"):
+            best = "gains"
             yield "    # Minus the average cost of naming each class."
-            gains, best = [], "gains"
-            for column in classes.costs.T.tolist():
-                pairs = [(cost, i) for i, cost in enumerate(column) if cost]
-                gain = [f"- {self.number(cost)} * chances[{i}]" for cost, i in pairs]
-                gains.append(self.added(gain))
             yield _statement("gains = ", f"[{', '.join(gains)}]")
         yield f"    return labels[{best}.index(max({best}))]"
 
