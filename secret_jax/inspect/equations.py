@@ -168,30 +168,30 @@ def conditions_at(tree: Tree, node: int) -> list[LinearSplit | CategorySplit]:
 def _linear_split(tree: Tree, one: int) -> LinearSplit:
     schema, attribute = tree.schema, int(tree.attribute[one])
     effect = np.asarray(tree.direction[one], np.float64)
+    threshold, width = tree.threshold[one], float(tree.gate_width[tree.node_of[one]])
     missing_value = missing_left = None
-    on_one, width = tree.kind[one] == SplitKind.AXIS, tree.gate_width[tree.node_of[one]]
+    on_one = tree.kind[one] == SplitKind.AXIS
     indicator = dict(schema.missing_columns).get(attribute)
     if on_one and indicator is not None:
         # The weight of the indicator is what a missing value counts as.
         counts_as = float(effect[indicator] / effect[attribute])
-        missing_left = bool(tree.direction[one, indicator] <= tree.threshold[one])
+        missing_left = bool(tree.direction[one, indicator] <= threshold)
         missing_value = schema.center[attribute] + schema.scale[attribute] * counts_as
         missing_value = float(missing_value)
         effect[indicator] = 0.0
-    order = _by_effect(effect)
-    center, spread = schema.center[order], schema.scale[order]
+    terms = _terms(tree, effect)
     # Dividing by the first coefficient leaves the sum in the units of its column; a
     # negative one turns the inequality round.
-    first = effect[order[0]] / spread[0] if len(order) else 1.0
-    coefficient = effect[order] / spread / first
-    terms = _terms(tree, order, coefficient)
-    if on_one and not width:  # no threshold lies beyond a bound
-        terms = tuple(t._replace(low=-math.inf, high=math.inf) for t in terms)
+    first = terms[0].factor if terms else 1.0
+    changes = {"low": -math.inf, "high": math.inf}  # no threshold lies beyond a bound
+    changes = changes if on_one and not width else {}
+    terms = tuple(t._replace(factor=t.factor / first, **changes) for t in terms)
+    at_centers = np.dot([term.factor for term in terms], [t.center for t in terms])
     return LinearSplit(
         terms=terms,
-        threshold=float(tree.threshold[one] / first + coefficient @ center),
-        at_most=bool(first > 0),
-        width=float(width / abs(first)),
+        threshold=float(float(threshold) / first + at_centers),
+        at_most=first > 0,
+        width=width / abs(first),
         missing_value=missing_value,
         missing_left=missing_left,
     )
@@ -230,14 +230,13 @@ def model_in_original_units(tree: Tree, node: int) -> Equation:
     check_node(tree, node)
     schema = tree.schema
     low, high = clip_range_of(tree, node)
-    effect = np.asarray(tree.coefficient[node, 0, 1:], np.float64)
-    order = _by_effect(effect, tree.spread[node])
-    slope = effect[order] * schema.target_scale / schema.scale[order]
+    terms = _terms(tree, np.asarray(tree.coefficient[node, 0, 1:], np.float64), node)
+    at_centers = np.dot([term.factor for term in terms], [t.center for t in terms])
     at_center = float(schema.restore_target(tree.coefficient[node, 0, 0]))
     return Equation(
         target=schema.target_name,
-        intercept=float(at_center - slope @ schema.center[order]),
-        terms=_terms(tree, order, slope, node),
+        intercept=float(at_center - at_centers),
+        terms=terms,
         low=low,
         high=high,
         level_error=float(tree.standard_error[node, 0, 0] * schema.target_scale),
@@ -255,29 +254,21 @@ def clip_range_of(tree: Tree, node: int | None = None) -> tuple[float, float]:
     return low, high
 
 
-def _by_effect(effect: np.ndarray, moves: np.ndarray | None = None) -> np.ndarray:
-    """Positions of the effects that are not zero, the largest here first."""
-    size = np.abs(effect)
-    here = size if moves is None else size * moves
-    order = np.lexsort((-size, -here))
-    return order[effect[order] != 0]
-
-
-def _terms(
-    tree: Tree, order: np.ndarray, factors: np.ndarray, node: int | None = None
-) -> tuple[Term, ...]:
-    """Convert encoded columns to terms, of a split or of the model of a node."""
-    schema = tree.schema
+def _terms(tree: Tree, effect: np.ndarray, node: int | None = None) -> tuple[Term, ...]:
+    """Convert effects of encoded columns, of a split or in a node, largest first."""
+    schema, size = tree.schema, np.abs(effect)
+    unit, here = 1.0, size
+    if node is not None:
+        unit, here = schema.target_scale, size * tree.spread[node]
     first = schema.n_regressors - schema.n_indicators
-    categories, unknown = (
-        dict(enumerate(schema.indicators, first)),
-        unknown_values(schema),
-    )
+    categories = dict(enumerate(schema.indicators, first))
     missing = {indicator for _, indicator in schema.missing_columns}
     tails = {column: bounds for column, *bounds in schema.tails}
-    terms = []
-    for position, factor in zip(order.tolist(), factors.tolist(), strict=True):
-        column = schema.input_columns[position]
+    unknown, terms = unknown_values(schema), list[Term]()
+    for position in np.lexsort((-size, -here)).tolist():
+        if effect[position] == 0:
+            continue
+        column, label = schema.encoded[position]
         center, spread = float(schema.center[position]), float(schema.scale[position])
         more: dict[str, Any] = {"whole": column in schema.whole}
         if node is not None:
@@ -294,8 +285,10 @@ def _terms(
         else:
             more["low"], more["high"] = tails.get(column, (-math.inf, math.inf))
             more["missing_as"] = center if schema.allow_missing else None
-        names = schema.names[column], schema.labels[position]
-        terms.append(Term(factor, column, *names, position, center, spread, **more))
+        factor, name = float(effect[position] * unit / spread), schema.names[column]
+        terms.append(
+            Term(factor, column, name, label, position, center, spread, **more)
+        )
     return tuple(terms)
 
 

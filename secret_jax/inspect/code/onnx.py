@@ -7,15 +7,12 @@ the row in float64. The graph is of opset 17, with ``ai.onnx.ml`` 3.
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from secret_jax.inspect.code.program import (
-    ExportedModel,
-    Program,
-    plain_categories,
-)
+from secret_jax.inspect.code.program import ExportedModel, plain_categories
 from secret_jax.inspect.equations import clip_range_of, unknown_values
 from secret_jax.losses.interface import HIGHEST_LOG
 from secret_jax.runtime.optional import imported
@@ -30,8 +27,8 @@ def onnx_model(model: ExportedModel) -> Any:
     """Convert a model to a graph; see `secret_jax.inspect.code.export`."""
     graph = _Graph(model)
     totals: list[Any] = [[[constant]] for constant in model.constants]
-    for program in model.trees:
-        values = (_mixture if program.tree.is_soft else _leaves)(graph, program)
+    for trees in model.trees:
+        values = (_mixture if trees[0].is_soft else _leaves)(graph, trees)
         pairs = zip(totals, values, strict=True)
         totals = [graph("Add", total, value) for total, value in pairs]
     scores, several, link = graph.concat(totals), len(totals) > 1, model.link
@@ -73,7 +70,7 @@ class _Graph:
         self.nodes, self.constants, self.inputs, self.outputs = [], [], {}, []
         of_array = not (schema.named or schema.discrete or schema.levels)
         self.width = len(schema.names) if of_array else 0
-        used = [one.in_use for program in model.trees for one in program.outputs]
+        used = [one.in_use for one in chain(*model.trees)]
         self.order: list[int] = []
         self.x = self.concat([*self._blocks(np.any(used, axis=0))])
         self.rounded = self.cast(self.x, np.float32)
@@ -262,9 +259,9 @@ def _sides(graph: _Graph, tree: Tree) -> str:
     return graph("Greater", n_held, of_node.sum(axis=0)[None] - 0.5)
 
 
-def _leaves(graph: _Graph, program: Program) -> Iterator[str]:
+def _leaves(graph: _Graph, trees: Sequence[Tree]) -> Iterator[str]:
     """Add a hard tree: the value of each of its outputs, of shape (n_rows, 1)."""
-    tree, leaf = program.tree, program.tree.is_leaf
+    tree, leaf = trees[0], trees[0].is_leaf
     nodes, leaves = [*range(tree.n_nodes)], np.flatnonzero(leaf).tolist()
     number = graph(
         "TreeEnsembleRegressor",
@@ -284,7 +281,7 @@ def _leaves(graph: _Graph, program: Program) -> Iterator[str]:
         target_weights=[*map(float, range(len(leaves)))],
     )
     number = graph("Squeeze", graph.cast(number, np.int64), [1])
-    for one in program.outputs:
+    for one in trees:
         intercept, slopes, *ends = _equations(graph, one)
         value = graph("Gather", intercept[:, None], number)
         if slopes.any():
@@ -293,9 +290,9 @@ def _leaves(graph: _Graph, program: Program) -> Iterator[str]:
         yield graph.clip(value, *(end[:, None] for end in ends), number)
 
 
-def _mixture(graph: _Graph, program: Program) -> Iterator[str]:
+def _mixture(graph: _Graph, trees: Sequence[Tree]) -> Iterator[str]:
     """Add a soft tree: shares of the leaves, and the mean of what they say."""
-    tree, n_leaves = program.tree, program.tree.n_leaves
+    tree, n_leaves = trees[0], trees[0].n_leaves
     # The logarithms of the odds that rows go left at the inner nodes.
     inner = np.flatnonzero(~tree.is_leaf)
     width, threshold = tree.gate_width[inner], tree.threshold[inner]
@@ -314,7 +311,7 @@ def _mixture(graph: _Graph, program: Program) -> Iterator[str]:
     lost = graph("MatMul", lost, (left + right).T)
     lost = graph("Add", lost, graph("MatMul", logit, right.T))
     share = graph("Exp", graph("Neg", lost))
-    for one in program.outputs:
+    for one in trees:
         intercept, slopes, *ends = _equations(graph, one)
         value = graph("Add", graph("MatMul", graph.x, slopes.T), intercept[None])
         if tree.clip_leaves:

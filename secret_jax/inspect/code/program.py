@@ -22,31 +22,16 @@ from secret_jax.losses.interface import Link, Loss
 from secret_jax.tree.structure import Tree
 from secret_jax.tree.totals import Side, leaves_below
 
-Conditions = Sequence[LinearSplit | CategorySplit]
-
-
-class Program(NamedTuple):
-    """Splits and leaf models of a tree, with all digits.
-
-    ``outputs`` are trees of one output each, with an item each in ``models``; splits of
-    the first, ``tree``, are those of all. ``splits`` are conditions that all hold for
-    rows that go left.
-    """
-
-    tree: Tree
-    outputs: Sequence[Tree]
-    splits: dict[int, Conditions]
-    models: dict[int, list[Equation]]
-
 
 class ExportedModel(NamedTuple):
     """Trees that add up, with ``constants``, and the meaning of their sums.
 
-    Of ``classes``, or of one ``only``, probabilities are predicted.
+    Each is given restricted to every output. Of ``classes``, or of one ``only``,
+    probabilities are predicted.
     """
 
     title: str
-    trees: list[Program]
+    trees: list[list[Tree]]
     constants: tuple[float, ...]
     loss: Loss
     classes: Classes | None
@@ -54,7 +39,7 @@ class ExportedModel(NamedTuple):
 
     @property
     def schema(self) -> TableSchema:
-        return self.trees[0].tree.schema
+        return self.trees[0][0].schema
 
     @property
     def link(self) -> Link:
@@ -80,8 +65,8 @@ def exported(tree: Readable, output: int | str | None = None) -> ExportedModel:
     if classes is not None:
         only = None if output is None else classes.position(output)
         view = replace(view, only=None)
-    trees, constants = [program_of(view.trees)], (0.0,) * len(view.trees)
-    return ExportedModel(view.title, trees, constants, loss, classes, only)
+    constants = (0.0,) * len(view.trees)
+    return ExportedModel(view.title, [view.trees], constants, loss, classes, only)
 
 
 def exported_sum(
@@ -99,29 +84,15 @@ def exported_sum(
         centers = (0.0,) * len(scales)
         scaled = replace(schema, target_centers=centers, target_scales=scales)
         tree = replace(tree, schema=scaled)
-        parts.append(program_of([tree.output(i) for i in range(len(scales))]))
+        parts.append([tree.output(i) for i in range(len(scales))])
     only = None if output is None or classes is None else classes.position(output)
     centers = tuple(map(float, schema.target_centers))
     title = " / ".join(schema.target_names)
     return ExportedModel(title, parts, centers, loss, classes, only)
 
 
-def program_of(outputs: Sequence[Tree]) -> Program:
-    """Convert trees of one output, which share their splits, to what is written."""
-    tree, splits, models = outputs[0], {}, {}
-    for node, is_leaf in enumerate(tree.is_leaf):
-        if is_leaf:
-            models[node] = [_exact_model(one, node) for one in outputs]
-        else:
-            pairs = zip(
-                tree.comparisons_at(node), conditions_at(tree, node), strict=True
-            )
-            splits[node] = [_exact(tree, *one) for one in pairs]
-    return Program(tree, outputs, splits, models)
-
-
-def _exact_model(tree: Tree, node: int) -> Equation:
-    """Equation of a leaf; what has no terms is clipped at once."""
+def exact_equation(tree: Tree, node: int) -> Equation:
+    """Convert the model of a leaf; what has no terms is clipped at once."""
     model = model_in_original_units(tree, node)
     if model.terms:
         return model
@@ -129,28 +100,35 @@ def _exact_model(tree: Tree, node: int) -> Equation:
     return replace(model, intercept=constant, low=-math.inf, high=math.inf)
 
 
-def _exact(tree: Tree, place: int, split: Any) -> LinearSplit | CategorySplit:
-    """Move a threshold on one column to the last float64 that the tree sends left."""
-    if isinstance(split, CategorySplit) or len(split.terms) != 1 or split.width > 0:
-        return split
+def exact_conditions(tree: Tree, node: int) -> list[LinearSplit | CategorySplit]:
+    """Convert a split; of one column, thresholds are the last float64 to go left."""
+    found = conditions_at(tree, node)
+    for i, (one, split) in enumerate(
+        zip(tree.comparisons_at(node), found, strict=True)
+    ):
+        if isinstance(split, LinearSplit) and len(split.terms) == 1 and not split.width:
+            found[i] = replace(split, threshold=_last_to_go_left(tree, one, split))
+    return found
+
+
+def _last_to_go_left(tree: Tree, one: int, split: LinearSplit) -> float:
     (term,) = split.terms
-    direction = tree.direction[place, term.position]
-    sign = 1.0 if split.at_most else -1.0
+    direction, sign = tree.direction[one, term.position], 1.0 if split.at_most else -1.0
 
     def value(rank: int) -> float:
         # The bits of a float, read as an integer, are in the order of its size.
-        return math.copysign(float(np.int64(abs(rank)).view(np.float64)), rank)
+        return sign * math.copysign(float(np.int64(abs(rank)).view(np.float64)), rank)
 
     def goes_right(rank: int) -> bool:
         with np.errstate(over="ignore"):
-            scaled = (sign * value(rank) - term.center) / term.spread
+            scaled = (value(rank) - term.center) / term.spread
             scaled = np.float32(np.clip(scaled, -FAR, FAR))
-            return not direction * scaled <= tree.threshold[place]
+            return not direction * scaled <= tree.threshold[one]
 
     largest = int(np.finfo(np.float64).max.view(np.int64))
     ranks = range(-largest, 0) if goes_right(0) else range(largest + 1)
     first = bisect_left(ranks, True, key=goes_right)
-    return replace(split, threshold=sign * value(ranks[max(first - 1, 0)]))
+    return value(ranks[max(first - 1, 0)])
 
 
 def decisions(tree: Tree) -> Iterator[tuple[int, int, Side | None, bool]]:
@@ -257,10 +235,11 @@ class Writer:
             found.append(self.added(each))
         return found
 
-    def condition(self, conditions: Conditions, side: Side) -> str:
+    def condition(self, tree: Tree, node: int, side: Side) -> str:
+        """Write when a row goes to a side."""
         any_of, all_of, no = self.logical
         texts = []
-        for split in conditions:
+        for split in exact_conditions(tree, node):
             if isinstance(split, CategorySplit):
                 texts.append(self.member(split, side))
                 continue

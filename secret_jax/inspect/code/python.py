@@ -7,22 +7,25 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from secret_jax.inspect.code.program import (
     ExportedModel,
-    Program,
     Writer,
     decisions,
+    exact_equation,
     plain_category,
 )
 from secret_jax.inspect.equations import (
     CategorySplit,
-    Equation,
     LinearSplit,
     clip_range_of,
+    conditions_at,
 )
 from secret_jax.inspect.printing import counted_leaves
 from secret_jax.losses.interface import HIGHEST_LOG
 from secret_jax.tree.soft import HARD_LOGIT
+from secret_jax.tree.structure import Tree
 from secret_jax.tree.totals import Side, way_to
 
 _WIDTH = 88  # characters in a line, as formatters have it
@@ -99,10 +102,10 @@ class _PythonWriter(Writer):
         classes = model.classes if model.only is None else None
         by, alone = f"{len(model.trees)} trees that add up", False
         if len(model.trees) == 1:
-            by = f"a tree of {counted_leaves(model.trees[0].tree.n_leaves)}"
+            by = f"a tree of {counted_leaves(model.trees[0][0].n_leaves)}"
             alone = model.link == "identity" and not any(model.constants)
         bodies = [
-            "\n".join(self._mixture(one) if one.tree.is_soft else self._body(one))
+            "\n".join(self._mixture(one) if one[0].is_soft else self._body(one))
             for one in model.trees
         ]
         if not alone:
@@ -159,25 +162,26 @@ class _PythonWriter(Writer):
         name = "min" if math.isinf(low) else "max" if math.isinf(high) else "clip"
         return f"{name}({', '.join([value, *ends])})" if ends else value
 
-    def _equation(self, model: Equation) -> str:
+    def _equation(self, tree: Tree, leaf: int) -> str:
+        model = exact_equation(tree, leaf)
         total = self.sum_of(model.terms, model.intercept)
         return self.clip(total, model.low, model.high)
 
-    def _body(self, program: Program) -> Iterator[str]:
+    def _body(self, trees: list[Tree]) -> Iterator[str]:
         """Write the lines that return the value of a tree, or one for each output."""
-        for node, depth, nested, _ in decisions(program.tree):
+        for node, depth, nested, _ in decisions(trees[0]):
             indent = "    " * (depth + 1)
             if nested is None:
-                values = list(map(self._equation, program.models[node]))
-                yield _returned(values, indent)
+                yield _returned([self._equation(one, node) for one in trees], indent)
             else:
-                asked = self.condition(program.splits[node], nested)
+                asked = self.condition(trees[0], node, nested)
                 yield _statement("if ", asked, ":", indent=indent)
 
-    def _mixture(self, program: Program) -> Iterator[str]:
+    def _mixture(self, trees: list[Tree]) -> Iterator[str]:
         """Write the gates, then the sums over the leaves."""
-        for node, conditions in program.splits.items():
-            split = conditions[0]
+        tree, totals = trees[0], []
+        for node in np.flatnonzero(~tree.is_leaf).tolist():
+            split = conditions_at(tree, node)[0]
             if isinstance(split, LinearSplit) and split.width > 0:
                 sign, terms = -1.0 if split.at_most else 1.0, split.terms
                 if split.missing_value is not None:  # beside the mean
@@ -188,20 +192,19 @@ class _PythonWriter(Writer):
                 distance = self.sum_of(terms, -sign * split.threshold)
                 share = f"gate(({distance}) / {self.number(split.width)})"
             else:
-                share = self.condition(conditions, "left")
+                share = self.condition(tree, node, "left")
             yield _statement(f"left_{node} = ", share)
-        totals = []
-        for i, tree in enumerate(program.outputs):
+        for i, one in enumerate(trees):
             sign = "="
-            for leaf, models in program.models.items():
+            for leaf in np.flatnonzero(tree.is_leaf).tolist():
                 factors = [
                     f"left_{node}" if side == "left" else f"(1.0 - left_{node})"
-                    for node, side in way_to(program.tree, leaf)
+                    for node, side in way_to(tree, leaf)
                 ]
-                value = " * ".join([*factors, f"({self._equation(models[i])})"])
+                value = " * ".join([*factors, f"({self._equation(one, leaf)})"])
                 yield _statement(f"total_{i} {sign} ", value)
                 sign = "+="
-            totals.append(self.clip(f"total_{i}", *clip_range_of(tree)))
+            totals.append(self.clip(f"total_{i}", *clip_range_of(one)))
         yield _returned(totals)
 
     def _answer(self) -> Iterator[str]:

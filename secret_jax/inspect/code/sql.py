@@ -9,14 +9,18 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
+
 from secret_jax.inspect.code.program import (
     ExportedModel,
     Writer,
     decisions,
+    exact_equation,
     plain_category,
 )
 from secret_jax.inspect.equations import CategorySplit
 from secret_jax.losses.interface import HIGHEST_LOG
+from secret_jax.tree.structure import Tree
 from secret_jax.tree.totals import Side
 
 # Exponents beyond are chances of 0 or 1, and an error in some databases.
@@ -25,7 +29,7 @@ _MOST_LOG_ODDS = 100.0
 
 def sql_code(model: ExportedModel, column_name: str, table: str | None) -> str:
     """Write an expression or query; see `secret_jax.inspect.code.export`."""
-    if model.trees[0].tree.is_soft:
+    if model.trees[0][0].is_soft:
         raise ValueError(
             "Gates are not exported to 'sql'. smaller(gates=False) gives the tree "
             "without them, which export_code('sql') writes."
@@ -38,7 +42,7 @@ def sql_code(model: ExportedModel, column_name: str, table: str | None) -> str:
             "each and the class, or one class with output=."
         )
     sql, name = _SqlWriter(model, column_name, table or ""), _quoted(column_name)
-    sums = list(map(sql.value, range(len(model.constants))))
+    sums = list(map(sql.value, model.trees[0]))
     if table is not None and by_class:
         return sql.query_of_classes(sums, column_name, table) + "\n"
     answer = sql.answer(sums)
@@ -108,15 +112,15 @@ class _SqlWriter(Writer):
         ]
         return _case(cases, value) if cases else value
 
-    def value(self, output: int) -> str:
+    def value(self, tree: Tree) -> str:
         """Write an output of the tree."""
-        program = self.model.trees[0]
-        models = {node: its[output] for node, its in program.models.items()}
+        leaves = np.flatnonzero(tree.is_leaf).tolist()
+        models = {node: exact_equation(tree, node) for node in leaves}
         sums = {
             node: self.sum_of(one.terms, one.intercept) for node, one in models.items()
         }
-        if program.tree.clip_margin is None:
-            return self._decided(sums)
+        if tree.clip_margin is None:
+            return self._decided(tree, sums)
         leaf, value = f"{self.prefix}leaf", f"{self.prefix}value"
         leaves, values = f"{self.prefix}leaves", f"{self.prefix}values"
 
@@ -124,7 +128,7 @@ class _SqlWriter(Writer):
             lines = (f"WHEN {node} THEN {text}" for node, text in texts.items())
             return "\n".join([f"CASE {leaf}", *lines, "END"])
 
-        numbers = self._decided({node: str(node) for node in models})
+        numbers = self._decided(tree, {node: str(node) for node in models})
         stages = {
             leaves: f"SELECT\n{numbers} AS {leaf}",
             values: f"SELECT {leaf},\n{chosen(sums)} AS {value}\nFROM {leaves}",
@@ -133,13 +137,13 @@ class _SqlWriter(Writer):
         query = f"SELECT {chosen(clipped)}\nFROM {values}"
         return f"({_with(stages, query)})"
 
-    def _decided(self, values: Mapping[int, str]) -> str:
+    def _decided(self, tree: Tree, values: Mapping[int, str]) -> str:
         """Write one CASE for a chain of nodes, with another in each of its branches."""
-        program, lines = self.model.trees[0], []
-        for node, depth, nested, first in decisions(program.tree):
+        lines = []
+        for node, depth, nested, first in decisions(tree):
             indent = "  " * depth
             if nested is not None:
-                asked = self.condition(program.splits[node], nested)
+                asked = self.condition(tree, node, nested)
                 lines += [f"{indent}CASE"] * first + [f"{indent}WHEN {asked} THEN"]
             elif first:
                 lines.append(indent + values[node])
@@ -171,9 +175,8 @@ class _SqlWriter(Writer):
             taken.add(name.lower())
             return _quoted(name)
 
-        outputs, labels = self.model.trees[0].outputs, self.model.labels
-        scores = [free(tree.schema.target_name) for tree in outputs]
-        chances = [free(f"probability of {label}") for label in labels]
+        scores = [free(tree.schema.target_name) for tree in self.model.trees[0]]
+        chances = [free(f"probability of {label}") for label in self.model.labels]
         scored, rated = f"{self.prefix}scored", f"{self.prefix}rated"
         named = dict(zip(chances, self._by_link(scores), strict=True))
         stages = {
