@@ -109,7 +109,7 @@ def _frequencies(trees: list[Tree]) -> Any:
     rows = []
     for number, tree in enumerate(trees):
         for node in np.flatnonzero(~tree.is_leaf).tolist():
-            for _, split in conditions_at(tree, node):
+            for split in conditions_at(tree, node):
                 cut = np.nan
                 if isinstance(split, CategorySplit):
                     columns = [split.column]

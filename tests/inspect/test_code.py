@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,10 @@ from random_trees import random_frame, random_tree, with_gates
 from secret_jax import SecretBoostingRegressor, SecretRegressor
 from secret_jax.data import encoding
 from secret_jax.datasets import load
+from secret_jax.inspect import equations
 from secret_jax.inspect.code import onnx as graph
-from secret_jax.inspect.code import program
 from secret_jax.inspect.code.export import export_code
-from secret_jax.inspect.code.program import plain_category, program_of
+from secret_jax.inspect.code.program import exact_conditions, plain_category
 from secret_jax.inspect.equations import LinearSplit
 from secret_jax.losses.numbers import QuasiPoisson
 from secret_jax.tree.routing import predict
@@ -206,7 +207,7 @@ def test_what_an_unknown_category_counts_as_is_asked_at_one_place(monkeypatch):
     known = pd.DataFrame({"code": levels, "x": 0.3})
     expected = predicted(tree, known)
     quarters = np.full(tree.schema.n_columns, 0.25)
-    for module in (program, graph):
+    for module in (equations, graph):
         monkeypatch.setattr(module, "unknown_values", lambda schema: quarters)
     for run in RUNS.values():
         found = run(tree, known)
@@ -252,16 +253,17 @@ def mixed_table() -> tuple[pd.DataFrame, np.ndarray]:
 
 def edge_rows(tree: Tree, X: pd.DataFrame, n: int = 150) -> pd.DataFrame:
     """Rows with cells at thresholds and bounds, far away, missing and unseen."""
-    rng, schema, program = np.random.default_rng(1), tree.schema, program_of([tree])
+    rng, schema, leaves = np.random.default_rng(1), tree.schema, tree.is_leaf
     marks: dict[str, list[Any]] = {}
-    every = [one for conditions in program.splits.values() for one in conditions]
-    sums = [one for one in every if isinstance(one, LinearSplit)]
+    every = [exact_conditions(tree, node) for node in np.flatnonzero(~leaves).tolist()]
+    sums = [one for one in chain(*every) if isinstance(one, LinearSplit)]
     for split in sums:
         first, *others = split.terms
         at, found = split.threshold, marks.setdefault(first.name, [])
         if not others:
             found += [at, np.nextafter(at, np.inf), np.nextafter(at, -np.inf)]
-    models = [model for (model,) in program.models.values()]
+    nodes = np.flatnonzero(leaves).tolist()
+    models = [equations.model_in_original_units(tree, node) for node in nodes]
     for term in (term for part in (*sums, *models) for term in part.terms):
         ends = [end for end in (term.low, term.high) if np.isfinite(end)]
         marks.setdefault(term.name, []).extend(ends)

@@ -18,10 +18,10 @@ from secret_jax.data.learning import ColumnOptions
 from secret_jax.inspect.equations import (
     model_in_original_units,
     printed_model,
-    reading_cost,
 )
 from secret_jax.inspect.tables import CENTER, coefficients, summary
 from secret_jax.inspect.text import export_text
+from secret_jax.inspect.view import as_view
 from secret_jax.inspect.words import model_equation, split_sentence
 from secret_jax.tree.routing import predict
 from secret_jax.tree.structure import SplitKind, Tree
@@ -98,10 +98,11 @@ def test_equal_levels_are_one_term_and_a_far_column_is_counted_from_a_round_numb
 def test_terms_of_one_column_stand_side_by_side():
     tree, X = one_leaf((-2.0, 1.5, 100.0, 0.0, 100.0, -12.0))
     model = model_in_original_units(tree, 0)
-    names = [term.main.name for term in printed_model(model).terms]
+    names = [term.name for term in printed_model(model).terms]
     assert names == ["city", "city", "area", "Year"]
-    _, terms, (hidden,), *_ = printed_model(model, max_terms=3)
-    assert [term.main.name for term in terms] == ["city", "area", "Year"]
+    printed = printed_model(model, max_terms=3)
+    assert [term.name for term in printed.terms] == ["city", "area", "Year"]
+    (hidden,) = printed.hidden
     assert hidden.categories == ("Łódź",)  # which moves least
     expected = predict(tree, encode_with(tree.schema, X))
     exact = by_hand(model_equation(tree, 0, precision=12), X)
@@ -112,10 +113,11 @@ def test_terms_of_one_column_stand_side_by_side():
 def test_what_is_left_out_counts_as_in_the_mean(max_terms):
     tree, X = one_leaf(SLOPES)
     model = model_in_original_units(tree, 0)
-    constant, terms, hidden, *_ = printed_model(model, 12, max_terms)
+    printed = printed_model(model, 12, max_terms)
+    constant, terms, hidden = printed.intercept, printed.terms, printed.hidden
     assert (len(terms), len(hidden)) == (max_terms, 4 - max_terms)
     # The constant is that of the whole equation.
-    assert constant == printed_model(model, 12).constant
+    assert constant == printed_model(model, 12).intercept
     effects = [term.effect for term in printed_model(model, 12).terms]
     assert effects == sorted(effects, reverse=True)
     assert [term.effect for term in terms] == effects[:max_terms]
@@ -142,10 +144,10 @@ def test_effects_are_what_one_standard_deviation_in_the_node_moves():
     known = {"Year": 2.0 * X["Year"], "area": 1.5 * X["area"], "city": 30.0 * inside}
     for term in terms:
         if len(term.categories) != 1:
-            effect = known[term.main.name].std(ddof=0)
+            effect = known[term.name].std(ddof=0)
             assert term.effect == pytest.approx(effect, rel=1e-3)
             assert term.here == pytest.approx(
-                (inside if term.categories else X[term.main.name]).mean(), rel=1e-5
+                (inside if term.categories else X[term.name]).mean(), rel=1e-5
             )
 
 
@@ -168,15 +170,15 @@ def counted(tree: Tree) -> int:
 @pytest.mark.parametrize("kinds", [(1,), (2,), (1, 2, 3)])
 def test_the_reading_cost_is_the_count_of_numbers_in_the_text(seed, kinds):
     tree = random_tree(seed, 9, kinds=kinds)
-    cost = reading_cost(tree)
+    cost = as_view(tree).n_numbers()
     assert counted(tree) == cost
     assert f", {cost} numbers to read," in export_text(tree)
 
 
 def test_the_numbers_of_a_gate_are_its_widths_and_its_shares():
     tree = random_tree(1, 5, kinds=(SplitKind.AXIS,))
-    hard, soft = reading_cost(tree), reading_cost(with_gates(tree, hard_share=0.0))
-    assert soft == hard + 2 * 4
+    soft = with_gates(tree, hard_share=0.0)
+    assert as_view(soft).n_numbers() == as_view(tree).n_numbers() + 2 * 4
 
 
 def test_coefficients_are_those_of_the_equation():
