@@ -16,7 +16,7 @@ from refusals import assert_fails
 from sklearn.utils._param_validation import StrOptions
 
 from secret_jax import Ridge, RssSplits, SecretClassifier
-from secret_jax.cli import fit as fit_module
+from secret_jax.cli import commands
 from secret_jax.cli.main import build_parser, main
 from secret_jax.estimators.regressor import SecretRegressor
 from secret_jax.runtime.values import constraints_of
@@ -84,7 +84,7 @@ def test_help_does_not_wait_for_jax():
         "    except SystemExit: pass\n"
         "print([m for m in ('jax', 'sklearn', 'pandas') if m in sys.modules])"
     )
-    source = str(Path(fit_module.__file__).parents[2])
+    source = str(Path(commands.__file__).parents[2])
     done = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,
@@ -334,7 +334,7 @@ def test_a_model_is_saved_where_nobody_reads_the_output(table, tmp_path, monkeyp
     parsed = build_parser().parse_args([*arguments, "--out", str(path)])
     monkeypatch.setattr(sys, "stdout", Closed())
     with pytest.raises(BrokenPipeError):
-        fit_module.fit(parsed)
+        commands.fit(parsed)
     assert SecretRegressor.load(path).n_leaves_ == 2
 
 

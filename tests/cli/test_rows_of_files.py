@@ -11,7 +11,7 @@ from sklearn.datasets import load_iris
 from sklearn.tree import DecisionTreeClassifier
 
 from secret_jax import SecretClassifier, SecretRegressor
-from secret_jax.cli.fit import measured
+from secret_jax.cli.commands import measured
 from secret_jax.cli.learning import Rows
 from secret_jax.cli.main import main
 from secret_jax.tree.file import load_model

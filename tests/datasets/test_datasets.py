@@ -9,15 +9,16 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from secret_jax import datasets
 from secret_jax.datasets import (
+    DISCRETE,
+    OPENML,
     available,
     load,
-    loading,
     make_3dsin,
     make_cart,
     make_fried,
 )
-from secret_jax.datasets.loading import DISCRETE, OPENML
 
 DATA = os.environ.get("SECRET_JAX_DATA", "")
 needs_data = pytest.mark.skipif(
@@ -233,7 +234,7 @@ def openml(folder, monkeypatch):
         assert as_frame
         return SimpleNamespace(frame=frames[data_id])
 
-    monkeypatch.setattr(loading, "fetch_openml", fetch)
+    monkeypatch.setattr(datasets, "fetch_openml", fetch)
     return frames
 
 
@@ -262,7 +263,7 @@ def test_unreachable_openml_points_to_a_folder(folder, monkeypatch):
     def fetch(**_):
         raise ConnectionError("no route")
 
-    monkeypatch.setattr(loading, "fetch_openml", fetch)
+    monkeypatch.setattr(datasets, "fetch_openml", fetch)
     with pytest.raises(OSError, match=r"'stock' .*no route.*stock\.csv.*data_home"):
         load("stock")
 
@@ -306,13 +307,12 @@ def test_real_sets_are_what_they_are_known_to_be(name):
 @pytest.mark.data
 @pytest.mark.parametrize("name", OPENML)
 def test_openml_gives_what_the_file_gives(name, openml):
-    number, columns = OPENML[name]
     expected = load(name, DATA)
     frame = expected.X.assign(**{expected.target: expected.y})
     for column in DISCRETE.get(name, ()):  # OpenML has categories of text
         frame[column] = frame[column].astype(str).astype("category")
-    theirs = [each.partition("=")[0] for each in columns.split()]
-    openml[number] = frame.set_axis(theirs, axis=1).assign(not_wanted=0)[::-1]
+    theirs = [each.partition("=")[0] for each in datasets._COLUMNS[name].split()]
+    openml[OPENML[name]] = frame.set_axis(theirs, axis=1).assign(not_wanted=0)[::-1]
 
     loaded = load(name)
     assert loaded.target == expected.target
