@@ -362,6 +362,16 @@ def as_they_lie(X: Any) -> RowShards:
     return RowShards(X, len(X), np.zeros(X.shape[1]))
 
 
+def devices_of(X: Any) -> tuple[Any, ...]:
+    """Devices that whole rows lie on, in their order; none for rows of one place."""
+    if not is_sharded(X):
+        return ()
+    array = X.x if isinstance(X, RowShards) else X
+    if array.sharding.shard_shape(array.shape)[1] < array.shape[1]:
+        return ()
+    return tuple(part.device for _, part in as_they_lie(X).parts)
+
+
 def computing_for(
     X: Any, device: str | None, *, fall_back: bool = False
 ) -> AbstractContextManager[None]:
@@ -369,6 +379,7 @@ def computing_for(
     shape = getattr(X, "shape", None) or (
         (len(X),) if isinstance(X, list | tuple) else None
     )
-    there = is_resident(X) or is_sharded(X)
-    n_rows = None if there or not isinstance(shape, tuple) else shape[0]
-    return computing_on(device, fall_back=fall_back, n_rows=n_rows)
+    shape = shape if isinstance(shape, tuple) else ()
+    there = is_resident(X) or is_sharded(X) or not shape
+    n_rows = None if there else shape[0]
+    return computing_on(device, fall_back=fall_back, n_rows=n_rows, shape=shape)

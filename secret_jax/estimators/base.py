@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.data.encoding import Unencoded, unencoded
 from secret_jax.data.rows import Table
+from secret_jax.data.shards import devices_of
 from secret_jax.data.validation import (
     ArrayLike,
     CheckedRows,
@@ -103,7 +104,8 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
         """
         plan = self._plan()
         with self._fitting(X) as progress:
-            plan = replace(plan, progress=progress)
+            devices = () if self.device else devices_of(X)
+            plan = replace(plan, progress=progress, devices=devices)
             with names_restored(self, "tree_"):
                 given = self._given(X, y, sample_weight, groups)
                 others = self._pruning_rows(eval_set, given)

@@ -1,6 +1,6 @@
 """Choice of the device, and rows that one step takes there."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
@@ -42,13 +42,18 @@ def device_named(name: str) -> Any:
 
 @contextmanager
 def computing_on(
-    device: str | None, *, fall_back: bool = False, n_rows: int | None = None
+    device: str | None,
+    *,
+    fall_back: bool = False,
+    n_rows: int | None = None,
+    shape: Sequence[int] = (),
 ) -> Iterator[None]:
     """Compute on a device inside a with block.
 
     Without a name it is what JAX prefers, but a processor for few rows of the host
     (``n_rows``). A device that does not exist is an error, or, to ``fall_back``, what
-    JAX prefers. Out of memory is a MemoryError that names the parameter to change.
+    JAX prefers. Out of memory is a MemoryError that names the rows and columns of the
+    table (``shape``) and what to change.
     """
     chosen = None
     if device is not None:
@@ -71,9 +76,12 @@ def computing_on(
         if not is_out_of_memory(error):
             raise
         limit = get_config()["working_memory"]
+        names = zip(shape, ("rows", "columns"), strict=False)
+        table = " of ".join(f"{n:,} {name}" for n, name in names) or "these rows"
         raise MemoryError(
-            f"The device ran out of memory (one step may take {limit} MiB). Give a "
-            "step less by sklearn.set_config(working_memory=...), or set device='cpu'."
+            f"The device ran out of memory for {table} (one step may take {limit} "
+            "MiB). Give fewer rows, or a step less by "
+            "sklearn.set_config(working_memory=...), or set device='cpu'."
         ) from error
 
 
