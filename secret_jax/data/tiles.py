@@ -24,6 +24,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, Shaped
 
+from secret_jax.data.kernels import sums_of_nodes
 from secret_jax.runtime.linalg import matmul
 
 # Stands for what is no number, or beyond it, where tiles are added up.
@@ -70,7 +71,9 @@ class TiledRows:
     xp = jnp
 
     @classmethod
-    def of(cls, length: Any, n_tiles: int, tile: int) -> TiledRows:
+    def of(
+        cls, length: Any, n_tiles: int, tile: int, triton: bool = False
+    ) -> TiledRows:
         """Lay out nodes of so many rows, one after the other."""
         length = jnp.asarray(length, jnp.int32)
         n_own = (length + (tile - 1)) // tile
@@ -82,7 +85,7 @@ class TiledRows:
         begun = jnp.searchsorted(first, number, side="right", method=method)
         node = jnp.maximum(begun.astype(jnp.int32) - 1, 0)
         filled = length[node] - (number - first[node]) * tile
-        return cls(length, first, node, jnp.clip(filled, 0, tile), tile)
+        return cls(length, first, node, jnp.clip(filled, 0, tile), tile, triton)
 
     @classmethod
     def samples(cls, length: Any, n_rows: int) -> TiledRows:
@@ -187,8 +190,7 @@ class TiledRows:
         """
         rows = self
         if self.triton and going is not None:
-            filled = jnp.where(self._of_tiles(going), self.filled, 0)
-            rows = replace(self, filled=filled)
+            rows = replace(self, length=jnp.where(going, self.length, 0))
         return function(rows, node_values, row_arrays)
 
     each = total
@@ -220,7 +222,10 @@ class TiledRows:
         if self.node is None:
             return sums
         flat = sums.reshape(len(sums), -1)
-        if jnp.issubdtype(sums.dtype, jnp.integer):
+        if self.triton and flat.size and sums.dtype == jnp.float32:
+            n_own = (self.length + (self.tile - 1)) // self.tile
+            found = sums_of_nodes(self.first, n_own, flat)
+        elif jnp.issubdtype(sums.dtype, jnp.integer):
             found = _of_members(self.node, self.n_nodes, flat)
         else:
             # What is no number would be none in any node: zero times it is none.

@@ -37,11 +37,11 @@ class Ragged:
 class Tiled(Ragged):
     """Rows as they are on accelerators, with room for more of them."""
 
-    def __init__(self, tile):
+    def __init__(self, tile, triton=False):
         self.tile = tile
         self.length = np.append(LENGTH, [0] * ROOM)
         self.n_tiles = int((-(-LENGTH // tile)).sum()) + ROOM
-        self.rows = TiledRows.of(self.length, self.n_tiles, tile)
+        self.rows = TiledRows.of(self.length, self.n_tiles, tile, triton)
 
     def put(self, values):
         return in_tiles(values, LENGTH, self.n_tiles, self.tile)
@@ -61,10 +61,14 @@ class Tiled(Ragged):
         return jax.tree.map(np.asarray, found)
 
 
-@pytest.fixture(params=["ragged", 64, 256], ids=str)
-def here(request):
+@pytest.fixture(params=["ragged", 64, 256, "kernels"], ids=str)
+def here(request, monkeypatch):
     """Rows of one kind, and how things come there and back."""
-    return Ragged() if request.param == "ragged" else Tiled(request.param)
+    monkeypatch.setattr("secret_jax.data.kernels.INTERPRETED", True)
+    if request.param == "ragged":
+        return Ragged()
+    triton = request.param == "kernels"
+    return Tiled(64 if triton else request.param, triton)
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from secret_jax.data.kernels import reads_once
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.tiles import TiledRows
 from secret_jax.fit.grow.execution import checked_splits
@@ -21,6 +22,7 @@ from secret_jax.models.statistics import ROUNDING_32, NodeStatistics
 from secret_jax.runtime.devices import chosen_device, runs_triton
 from secret_jax.runtime.linalg import AnyArray, safe_divide
 from secret_jax.runtime.programs import program
+from secret_jax.splits.em_kernel import products_about
 from secret_jax.splits.interface import Level, Roles, Split, SplitFinder
 from secret_jax.tree.comparisons import goes_left
 
@@ -115,7 +117,7 @@ class Traced:
         )
 
 
-@program(static_argnames=("n_tiles", "tile"))
+@program(static_argnames=("n_tiles", "tile", "triton"))
 def laid_out(
     x: AnyArray,
     codes: AnyArray,
@@ -126,13 +128,14 @@ def laid_out(
     *,
     n_tiles: int,
     tile: int,
+    triton: bool,
 ) -> Tiles:
     """Put the rows of roots into tiles.
 
     ``x``, ``codes``: of a table; ``row``, ``targets``, ``weight`` (n_places, ...): of
     the places, root by root; ``length`` (n_nodes,), int32: of the roots.
     """
-    rows = TiledRows.of(length, n_tiles, tile)
+    rows = TiledRows.of(length, n_tiles, tile, triton)
     begin = jnp.cumsum(length) - length
     number = jnp.arange(n_tiles, dtype=jnp.int32) - rows.first[rows.node]
     place = (begin[rows.node] + number * tile)[:, None] + jnp.arange(tile)
@@ -156,7 +159,8 @@ def roomier(tiles: Tiles, *, n_nodes: int) -> Tiles:
         return jnp.pad(values, [(0, n_nodes)] + [(0, 0)] * (values.ndim - 1))
 
     n_tiles = len(tiles.x) + n_nodes
-    rows = TiledRows.of(longer(tiles.rows.length), n_tiles, tiles.rows.tile)
+    old = tiles.rows
+    rows = TiledRows.of(longer(old.length), n_tiles, old.tile, old.triton)
     return Tiles._make([rows, *map(longer, tiles[1:6]), tiles.order])
 
 
@@ -184,7 +188,7 @@ def divided(tiles: Tiles, given: Given, *, n_regressors: int) -> tuple[Tiles, Ar
     number = jnp.cumsum(given.kept.ravel()).reshape(-1, 2) - 1  # of new nodes
     is_new = given.kept & (number == jnp.arange(rows.n_nodes)[:, None, None])
     new_length = jnp.sum(jnp.where(is_new, length, 0), axis=(1, 2), dtype=jnp.int32)
-    new = TiledRows.of(new_length, n_tiles, tile)
+    new = TiledRows.of(new_length, n_tiles, tile, rows.triton)
 
     start = jnp.stack([given.start, given.start + length[:, 0]], axis=1)
     at = _where(side, start[rows.node], rank, len(tiles.order))
@@ -257,8 +261,12 @@ def _sums(tiles: Tiles, n_regressors: int) -> Array:
     joint = jnp.concatenate([one, tiles.x[:, :n_regressors], targets], axis=1)
     mean = rows.sums(weight * joint)
     mean = safe_divide(mean[:, 1:], mean[:, :1])
-    joint = jnp.concatenate([one, joint[:, 1:] - rows.spread(mean)], axis=1)
-    products = rows.products(weight * joint, joint)
+    if reads_once(rows, joint.shape[1]):
+        arrays = tiles.x[:, :n_regressors], targets, tiles.weight
+        products, _ = products_about(rows, mean, arrays)
+    else:
+        joint = jnp.concatenate([one, joint[:, 1:] - rows.spread(mean)], axis=1)
+        products = rows.products(weight * joint, joint)
     length = jnp.stack([rows.length // _PART, rows.length % _PART], axis=1)
     parts = [length.astype(jnp.float32), mean, products.reshape(rows.n_nodes, -1)]
     parts += [rows.least(targets), -rows.least(-targets)]

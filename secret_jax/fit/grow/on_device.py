@@ -104,6 +104,7 @@ class OnDevice(Execution):
                 padded(self._length.astype(np.int32), self._room),
                 n_tiles=n_places // tile + self._room,
                 tile=tile,
+                triton=self._traced.triton,
             )
         self._run(np.ones(len(self._start), int), self._given())
 
