@@ -210,7 +210,8 @@ def _drawn(
     if device is None:
         return formula(random, **sizes)
     seed = random.integers(2**32, dtype=np.uint32)
-    with computing_on(device), jax.threefry_partitionable(True):
+    there = computing_on(device, shape=(sizes["n_samples"],))
+    with there, jax.threefry_partitionable(True):
         return _drawn_on_device(seed, formula=formula, sizes=tuple(sizes.items()))
 
 

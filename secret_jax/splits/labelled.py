@@ -17,6 +17,7 @@ import numpy as np
 import scipy.special
 from jaxtyping import Bool, Float
 
+from secret_jax.data.kernels import reads_once
 from secret_jax.runtime.linalg import (
     AnyArray,
     guarded_solve,
@@ -25,6 +26,7 @@ from secret_jax.runtime.linalg import (
     taken,
     unit_vectors,
 )
+from secret_jax.splits.em_kernel import scatter_of_classes
 from secret_jax.splits.interface import Level, Split
 from secret_jax.tree.structure import SplitKind
 from secret_jax.tree.walk import goes_left
@@ -339,6 +341,8 @@ def _oblique(
 
 def _within(rows: Any, of_nodes: Any, arrays: Any) -> tuple[AnyArray]:
     """Scatter about the means of the classes, in units of the node."""
+    if reads_once(rows, arrays[0].shape[-2]):
+        return (scatter_of_classes(rows, of_nodes, arrays),)
     centred = _centred(rows, of_nodes[:2], arrays[0])
     centred = centred * rows.spread(of_nodes[2])[..., None, :, :]
     weighted = arrays[1][..., :, None, :] * centred

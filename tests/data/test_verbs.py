@@ -42,11 +42,11 @@ class Ragged:
 class Tiled(Ragged):
     """Rows as they are on accelerators, with room for more of them."""
 
-    def __init__(self, tile):
+    def __init__(self, tile, triton=False):
         self.tile = tile
         self.length = np.append(LENGTH, [0] * ROOM)
         self.n_tiles = int((-(-LENGTH // tile)).sum()) + ROOM
-        self.rows = TiledRows.of(self.length, self.n_tiles, tile)
+        self.rows = TiledRows.of(self.length, self.n_tiles, tile, triton)
 
     def put(self, values):
         return in_tiles(values, LENGTH, self.n_tiles, self.tile)
@@ -77,7 +77,7 @@ class Shared(Tiled):
         ends = np.zeros((len(LENGTH), 1), int), inner, LENGTH[:, None]
         self.lengths = np.diff(np.concatenate(ends, axis=1), axis=1).T
         lengths = np.pad(self.lengths, [(0, 0), (0, ROOM)])
-        each = [TiledRows.of(own, self.n_tiles, 64, "devices") for own in lengths]
+        each = [TiledRows.of(own, self.n_tiles, 64, axis="devices") for own in lengths]
         self.rows = jax.tree.map(lambda *arrays: np.stack(arrays), *each)
         # First by nodes, then by devices, and the other way round.
         device = np.tile(np.arange(n_devices), len(LENGTH))
@@ -118,14 +118,16 @@ KINDS = {
     "ragged": Ragged,
     "tiles of 64": lambda: Tiled(64),
     "tiles of 256": lambda: Tiled(256),
+    "kernels": lambda: Tiled(64, triton=True),
     "three devices": lambda: Shared(3),
     "eight devices": lambda: Shared(8),
 }
 
 
 @pytest.fixture(params=KINDS)
-def here(request):
+def here(request, monkeypatch):
     """Rows of one kind, and how things come there and back."""
+    monkeypatch.setattr("secret_jax.data.kernels.INTERPRETED", True)
     return KINDS[request.param]()
 
 

@@ -48,18 +48,9 @@ from secret_jax.fit.grow.level_programs import (
     unpacked,
 )
 from secret_jax.models.statistics import NodeStatistics
-from secret_jax.runtime.devices import (
-    chosen_device,
-    is_out_of_memory,
-    on_accelerator,
-)
+from secret_jax.runtime.devices import chosen_device, is_out_of_memory, on_accelerator
 from secret_jax.runtime.hashing import random_numbers
-from secret_jax.runtime.shapes import (
-    bucket,
-    next_power_of_two,
-    padded,
-    slice_positions,
-)
+from secret_jax.runtime.shapes import bucket, next_power_of_two, padded, slice_positions
 from secret_jax.splits.interface import Split
 from secret_jax.tree.structure import SplitKind
 
@@ -230,6 +221,7 @@ class OnDevice(Execution):
             padded(self._length.astype(np.int32), self._room).T.ravel(),
             n_tiles=-(-n_places // tile) + self._room,
             tile=tile,
+            triton=self._traced.triton,
             mesh=self._mesh,
         )
 
