@@ -12,7 +12,7 @@ import importlib.metadata
 import json
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -38,6 +38,8 @@ class Candidate(NamedTuple):
     name: str
     key: str  # versions and settings: results of two keys are never mixed
     run: Callable[[Experiment], Outcome]
+    parameters: Mapping[str, Any] = {}  # of a grid
+    is_tree: bool = False  # one of ours: only these gain by growing together
 
 
 def peers(names: Sequence[str], threads: int | None) -> list[Candidate]:

@@ -29,6 +29,7 @@ from benchmarks.shared import (
     randomness_of,
     save_figure,
     styles,
+    told_in_words,
     whole_number,
 )
 from benchmarks.timing import add_busy_option, refuse_if_busy, timed
@@ -223,6 +224,7 @@ def draw(found: Cells, path: Path) -> None:
     save_figure(figure, path)
 
 
+@told_in_words()
 def main(arguments: Sequence[str] | None = None) -> None:
     """Make the missing calls, print the tables, draw the picture."""
     parser = argparse.ArgumentParser(

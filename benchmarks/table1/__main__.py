@@ -20,10 +20,12 @@ import numpy as np
 
 from benchmarks.shared import (
     Experiment,
+    InputError,
     Part,
     dealt_out,
     fit_missing,
     randomness_of,
+    told_in_words,
     whole_number,
 )
 from benchmarks.table1.report import (
@@ -156,7 +158,7 @@ def _check_data(names: set[str], data_home: str | None) -> None:
         try:
             _load(name, data_home)
         except (ValueError, OSError, ImportError) as error:
-            raise SystemExit(f"{error} Or leave {name} out of --sets.") from error
+            raise InputError(f"{error} Or leave {name} out of --sets.") from error
 
 
 def parse_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
@@ -203,6 +205,7 @@ def _share(text: str) -> float:
     return value
 
 
+@told_in_words()
 def main(arguments: Sequence[str] | None = None) -> None:
     """Make the missing runs, then print the table and the verdicts."""
     options = parse_options(arguments)
@@ -223,7 +226,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         options.out,
         Record,
         None if options.summary_only else fit,
-        at_once,
+        lambda _: at_once,
     )
     cells = make_cells(chosen)
     print(
