@@ -38,6 +38,7 @@ from secret_jax.fit.grow.level_programs import (
     Asked,
     Given,
     Seen,
+    Tiles,
     Traced,
     divided,
     laid_out,

@@ -152,10 +152,3 @@ def test_the_tree_is_that_of_one_device(found, name):
     assert its["threshold"] < 1e-5
     assert its["direction"] < 1e-5
     assert its["coefficient"] < 1e-5
-
-
-def test_print(found):
-    import json
-
-    print(json.dumps(found))
-    assert 0
