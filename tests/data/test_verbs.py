@@ -101,8 +101,8 @@ class Shared(Tiled):
         ]
         return np.concatenate(there, axis=-1)[..., self.back]
 
-    def call(self, function, *arguments):
-        each = jax.vmap(function, axis_name="devices")
+    def call(self, verb, *arguments):
+        each = jax.vmap(_function(verb), axis_name="devices")
         found = jax.tree.map(np.asarray, jax.jit(each)(self.rows, *arguments))
 
         def of_all(found):
