@@ -20,8 +20,8 @@ from secret_jax.data.columns import (
     is_index,
     read_target,
     refuse_complex,
+    refuse_none,
 )
-from secret_jax.data.labels import refuse_none
 from secret_jax.data.shards import RowShards, check_array, is_resident, is_sharded
 
 TableLike: TypeAlias = Any
