@@ -20,9 +20,6 @@ from secret_jax.estimators.regressor import SecretRegressor
 from secret_jax.runtime.values import DeclaredConstraints, checked_parameters
 from secret_jax.tree.file import recorded
 
-# What belongs to a fitted model and is not fitted anew with it.
-_OF_ONE_FIT = ("conformity_scores_", "conformity_weight_", "reading_", "search_")
-
 recorded(SecretRegressor)
 recorded(SecretClassifier)
 
@@ -76,9 +73,7 @@ class ComposedEstimator(SavedEstimator):
         checked_parameters(self)
         with names_restored(self, self._predicts_with):
             X = validated(self, X, reset=True)
-            fitted = self._fitted(Given(X, y, sample_weight, groups))
-            kept = {k: v for k, v in vars(self).items() if k not in _OF_ONE_FIT}
-            self.__dict__ = kept | fitted  # at one stroke
+            self._become(**self._fitted(Given(X, y, sample_weight, groups)))
         return self
 
     def _fitted(self, given: Given) -> dict[str, Any]:

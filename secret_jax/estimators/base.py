@@ -118,16 +118,10 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
             return self._refined(plan, finished)
 
     def _keep(self, finished: Fit, **learned: Any) -> None:
-        """Store a fitted tree and what else was learned, at one stroke."""
-        new = object.__new__(type(self))
-        vars(new).update(vars(self))
-        forget_calibration(new)
-        for name in ("reading_", "distillation_"):
-            vars(new).pop(name, None)
-        new.tree_ = finished.tree
-        new.n_leaves_grown_ = finished.fitted.candidates[0].trees[0].n_leaves
-        new.n_refine_steps_ = 0
-        self.__dict__ = vars(new) | learned
+        """Store a fitted tree and what else was learned."""
+        grown = finished.fitted.candidates[0].trees[0].n_leaves
+        new = {"tree_": finished.tree, "n_leaves_grown_": grown, "n_refine_steps_": 0}
+        self._become(**new, **learned)
 
     def _refined(self, plan: Plan, finished: Fit) -> Self:
         if plan.refine is not None:

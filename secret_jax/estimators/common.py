@@ -26,6 +26,12 @@ from secret_jax.runtime.parallel import one_thread_for_products
 from secret_jax.runtime.progress import Progress, shown
 from secret_jax.tree.file import load_model, save_model
 
+# Fitted attributes of one fit, and of what was done with it.
+_OF_ONE_FIT = (
+    *("conformity_scores_", "conformity_weight_", "distillation_", "reading_"),
+    *("oob_prediction_", "oob_score_", "search_"),
+)
+
 
 class SavedEstimator(BaseEstimator):
     """Base of all estimators, which are saved to files."""
@@ -44,6 +50,11 @@ class SavedEstimator(BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, self._predicts_with)
+
+    def _become(self, **fitted: Any) -> None:
+        """Take on what was fitted, at one stroke; what was of the last fit goes."""
+        kept = {k: v for k, v in vars(self).items() if k not in _OF_ONE_FIT}
+        self.__dict__ = kept | fitted
 
 
 class TableEstimator(SavedEstimator, TableParameters):

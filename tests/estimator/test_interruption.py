@@ -32,7 +32,6 @@ STAGES: dict[str, tuple[str, dict[str, Any]]] = {
     "a level": ("fit.grow.on_host.partition", {"prune": "holdout"}),
     "models, also of the refit": ("fit.grow.trees.with_models", {"prune": "holdout"}),
     "pruning": ("fit.prune.rules.node_errors", {"prune": "holdout"}),
-    "forgetting": ("estimators.base.forget_calibration", FOLDS),
     "cutting the refitted tree": ("fit.pipeline.of_size", {"prune": "holdout"}),
     "distillation": ("fit.refine.distillation.student_rows", FOLDS),
     "cutting the distilled tree": ("fit.refine.distillation.of_size", FOLDS),

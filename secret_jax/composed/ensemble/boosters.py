@@ -1,6 +1,7 @@
 """Boosters of numbers and of classes: parameters, fits, distillation into one tree."""
 
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any, ClassVar, Literal, Self, overload
 
@@ -97,8 +98,7 @@ class BoostingEstimator(EnsembleEstimator):
             boosting = Boosting(loss=self._loss, seed=reading.seed, **own)
             rows = every_row(source)
             found = boosting(rows, schema, others, Stage("boosting", progress))
-            new = object.__new__(type(self))
-            vars(new).update(vars(self))
+            new = copy(self)
             new._learn(rows, found, given)
             self.__dict__ = vars(new)  # at one stroke
         return self

@@ -167,8 +167,7 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator):
                 if some.n_rows > 1:
                     score = r2_score(some.targets, said, sample_weight=some.weight)
                 fitted["oob_score_"] = float(score)
-            own = {k: v for k, v in vars(self).items() if not k.startswith("oob_")}
-            self.__dict__ = own | fitted  # at one stroke
+            self._become(**fitted)
         return self
 
     def _grown(
