@@ -63,7 +63,7 @@ def validated_labels(y: Any, X: Any, caller: str) -> np.ndarray:
 
 
 def classes_of(
-    labels: np.ndarray, weight: np.ndarray, caller: str, y: Any = None
+    labels: np.ndarray, weight: np.ndarray, caller: str, y: Any
 ) -> np.ndarray:
     """Classes, at most `MOST_CLASSES` and two with weight, sorted, or as ``y`` orders.
 
