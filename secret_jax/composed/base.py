@@ -1,5 +1,6 @@
 """Base of estimators that put a model of their own over a tree."""
 
+from copy import copy
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -10,7 +11,7 @@ from secret_jax.data.validation import (
     ArrayLike,
     TableLike,
     checked_weight,
-    names_restored,
+    fitted_names,
     scaled_weight,
     validated,
 )
@@ -71,9 +72,9 @@ class ComposedEstimator(SavedEstimator):
             Itself. A fit that fails leaves it as it was.
         """
         checked_parameters(self)
-        with names_restored(self, self._predicts_with):
-            X = validated(self, X, reset=True)
-            self._become(**self._fitted(Given(X, y, sample_weight, groups)))
+        seen = copy(self)  # which notes names of features
+        given = Given(validated(seen, X, reset=True), y, sample_weight, groups)
+        self._become(**fitted_names(seen), **self._fitted(given))
         return self
 
     def _fitted(self, given: Given) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from secret_jax.data.validation import (
     ArrayLike,
     CheckedRows,
     TableLike,
-    names_restored,
+    fitted_names,
     scaled_rows,
     validated,
 )
@@ -101,20 +101,19 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
         RefinementWarning
             If ``refine="soft"`` did not pay, and the hard tree was kept.
         """
-        plan = self._plan()
+        plan, seen = self._plan(), copy(self)  # which notes names of features
         with self._fitting(X) as progress:
             plan = replace(plan, progress=progress)
-            with names_restored(self, "tree_"):
-                given = self._given(X, y, sample_weight, groups)
-                others = self._pruning_rows(eval_set, given)
-                if groups is not None and others is not None:
-                    raise ValueError("Give groups or eval_set, not both.")
-                if others is not None and len(eval_set) == 3:
-                    given, others = scaled_rows(given, others)
-                else:
-                    (given,) = scaled_rows(given)
-                finished = fit_tree(plan, given, others)
-                self._keep(finished, **given.learned)
+            given = seen._given(X, y, sample_weight, groups)
+            others = seen._pruning_rows(eval_set, given)
+            if groups is not None and others is not None:
+                raise ValueError("Give groups or eval_set, not both.")
+            if others is not None and len(eval_set) == 3:
+                given, others = scaled_rows(given, others)
+            else:
+                (given,) = scaled_rows(given)
+            finished = fit_tree(plan, given, others)
+            self._keep(finished, **fitted_names(seen), **given.learned)
             return self._refined(plan, finished)
 
     def _keep(self, finished: Fit, **learned: Any) -> None:

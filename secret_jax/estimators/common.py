@@ -12,6 +12,7 @@ from secret_jax.data.rows import group_numbers
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.shards import computing_for
 from secret_jax.data.validation import (
+    NOTED,
     ArrayLike,
     CheckedRows,
     TableLike,
@@ -29,7 +30,7 @@ from secret_jax.tree.file import load_model, save_model
 # Fitted attributes of one fit, and of what was done with it.
 _OF_ONE_FIT = (
     *("conformity_scores_", "conformity_weight_", "distillation_", "reading_"),
-    *("oob_prediction_", "oob_score_", "search_"),
+    *("oob_prediction_", "oob_score_", "search_", *NOTED),
 )
 
 
