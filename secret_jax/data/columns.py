@@ -7,7 +7,7 @@ float64 only while it is looked at.
 import datetime
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import narwhals as nw
 import numpy as np
@@ -32,16 +32,14 @@ class Described(np.ndarray):
     levels: tuple[str, ...] = ()
     zone: str | None = None
 
+    def __new__(cls, values: np.ndarray, **facts: Any) -> Self:
+        found = values.view(cls)
+        vars(found).update(facts)
+        return found
+
     def __array_finalize__(self, other: Any) -> None:
         self.levels = getattr(other, "levels", ())
         self.zone = getattr(other, "zone", None)
-
-
-def described(values: np.ndarray, **facts: Any) -> Described:
-    """Add levels or a zone to an array, see `Described`."""
-    found = values.view(Described)
-    vars(found).update(facts)
-    return found
 
 
 def read_columns(X: Any) -> ReadTable:
@@ -104,6 +102,14 @@ def refuse_complex(array: Any, name: str) -> None:
         )
 
 
+def refuse_none(y: Any, caller: str) -> None:
+    if y is None:
+        raise ValueError(
+            f"This {caller} estimator requires y to be passed, but the target y is "
+            "None."
+        )
+
+
 def read_target(y: Any) -> np.ndarray:
     """Convert a target to float64; raise an error unless it holds real numbers."""
     try:
@@ -142,13 +148,13 @@ def _series_values(series: nw.Series, name: str) -> np.ndarray:
         # They stay categories, even if they are numbers.
         values, levels = _categories(series)
         in_order = levels and all(isinstance(level, str) for level in levels)
-        return described(values, levels=levels) if in_order else values
+        return Described(values, levels=levels) if in_order else values
     zone = getattr(dtype, "time_zone", None)
     if zone is not None:
         series = series.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
     if dtype in (nw.Datetime, nw.Date):
         values = np.asarray(series.to_numpy(), "datetime64[s]")
-        return values if zone is None else described(values, zone=str(zone))
+        return values if zone is None else Described(values, zone=str(zone))
     if dtype.is_temporal():
         raise ValueError(
             f"Column {name!r} holds times ({dtype}). Turn it into a number (for "
@@ -224,7 +230,7 @@ def _dates(values: list[Any], zones: list[datetime.tzinfo | None]) -> np.ndarray
         return found
     # The clocks of several zones are those of none of them.
     names = {str(zone) for zone in zones}
-    return described(found, zone=names.pop() if len(names) == 1 else "UTC")
+    return Described(found, zone=names.pop() if len(names) == 1 else "UTC")
 
 
 def real(value: Any) -> Any:

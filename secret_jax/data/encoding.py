@@ -102,9 +102,9 @@ class Unencoded(NamedTuple):
         return Table(x, self.columns.codes)
 
 
-def encode(schema: TableSchema, X: Any, asked: Collection[int] | None = None) -> Table:
+def encode(schema: TableSchema, X: Any) -> Table:
     """Encode all rows for a schema at once; see `unencoded`."""
-    found = unencoded(schema, X, asked)
+    found = unencoded(schema, X)
     return found if isinstance(found, Table) else found.encoded()
 
 

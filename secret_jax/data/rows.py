@@ -64,9 +64,9 @@ def content_hash(columns: list[np.ndarray], seed: int) -> np.ndarray:
     return state
 
 
-def sampling_factors(n_columns: int, seed: int = ROW_ORDER) -> np.ndarray:
+def sampling_factors(n_columns: int) -> np.ndarray:
     """Odd factors, one per column, for `sampling_hash`, uint32."""
-    keys = np.arange(n_columns, dtype=np.uint64) + mix(np.uint64(seed))
+    keys = np.arange(n_columns, dtype=np.uint64) + mix(np.uint64(ROW_ORDER))
     return (mix(keys) >> np.uint64(32)).astype(np.uint32) | np.uint32(1)
 
 

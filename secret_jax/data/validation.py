@@ -20,8 +20,8 @@ from secret_jax.data.columns import (
     is_index,
     read_target,
     refuse_complex,
+    refuse_none,
 )
-from secret_jax.data.labels import refuse_none
 from secret_jax.data.shards import RowShards, check_array, is_resident, is_sharded
 
 TableLike: TypeAlias = Any
@@ -34,7 +34,8 @@ DataFrame, or a list."""
 
 # Bits of a weight: enough for the moments of columns, and far from the last ones.
 _WEIGHT_BITS = 36
-_NOTED = "n_features_in_", "feature_names_in_"
+# What scikit-learn notes of the features of a fit.
+NOTED = "n_features_in_", "feature_names_in_"
 
 
 class CheckedRows(NamedTuple):
@@ -201,18 +202,4 @@ def names_of(y: Any, n_outputs: int) -> tuple[str, ...]:
 
 def fitted_names(model: BaseEstimator) -> dict[str, Any]:
     """Names of the features that an estimator has noted."""
-    return {name: vars(model)[name] for name in _NOTED if name in vars(model)}
-
-
-@contextmanager
-def names_restored(model: BaseEstimator, result: str) -> Iterator[None]:
-    """Restore an estimator's feature names if its fit fails before it has a result."""
-    names, before = fitted_names(model), vars(model).get(result)
-    try:
-        yield
-    except BaseException:
-        if vars(model).get(result) is before:
-            for name in _NOTED:
-                vars(model).pop(name, None)
-            vars(model).update(names)
-        raise
+    return {name: vars(model)[name] for name in NOTED if name in vars(model)}

@@ -16,7 +16,7 @@ from secret_jax.data.validation import (
     ArrayLike,
     CheckedRows,
     TableLike,
-    names_restored,
+    fitted_names,
     scaled_rows,
     validated,
 )
@@ -102,34 +102,27 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
         RefinementWarning
             If ``refine="soft"`` did not pay, and the hard tree was kept.
         """
-        plan = self._plan()
+        plan, seen = self._plan(), copy(self)  # which notes names of features
         with self._fitting(X) as progress:
             devices = () if self.device else devices_of(X)
             plan = replace(plan, progress=progress, devices=devices)
-            with names_restored(self, "tree_"):
-                given = self._given(X, y, sample_weight, groups)
-                others = self._pruning_rows(eval_set, given)
-                if groups is not None and others is not None:
-                    raise ValueError("Give groups or eval_set, not both.")
-                if others is not None and len(eval_set) == 3:
-                    given, others = scaled_rows(given, others)
-                else:
-                    (given,) = scaled_rows(given)
-                finished = fit_tree(plan, given, others)
-                self._keep(finished, **given.learned)
+            given = seen._given(X, y, sample_weight, groups)
+            others = seen._pruning_rows(eval_set, given)
+            if groups is not None and others is not None:
+                raise ValueError("Give groups or eval_set, not both.")
+            if others is not None and len(eval_set) == 3:
+                given, others = scaled_rows(given, others)
+            else:
+                (given,) = scaled_rows(given)
+            finished = fit_tree(plan, given, others)
+            self._keep(finished, **fitted_names(seen), **given.learned)
             return self._refined(plan, finished)
 
     def _keep(self, finished: Fit, **learned: Any) -> None:
-        """Store a fitted tree and what else was learned, at one stroke."""
-        new = object.__new__(type(self))
-        vars(new).update(vars(self))
-        forget_calibration(new)
-        for name in ("reading_", "distillation_"):
-            vars(new).pop(name, None)
-        new.tree_ = finished.tree
-        new.n_leaves_grown_ = finished.fitted.candidates[0].trees[0].n_leaves
-        new.n_refine_steps_ = 0
-        self.__dict__ = vars(new) | learned
+        """Store a fitted tree and what else was learned."""
+        grown = finished.fitted.candidates[0].trees[0].n_leaves
+        new = {"tree_": finished.tree, "n_leaves_grown_": grown, "n_refine_steps_": 0}
+        self._become(**new, **learned)
 
     def _refined(self, plan: Plan, finished: Fit) -> Self:
         if plan.refine is not None:

@@ -170,12 +170,9 @@ class SecretClassifier(Presets, ClassesMixin, TreeEstimator, ClassifierParameter
     target_name_ : str
         Name of ``y``, if it is a Series or a table of one column; else empty.
     n_classes_ : int
-    tree_ : secret_jax.tree.structure.Tree
-    n_leaves_, depth_, n_leaves_grown_, n_refine_steps_ : int
-    feature_importances_ : ndarray of shape (n_features_in_,)
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only if the training data had names.
+    tree_, n_leaves_, depth_, n_leaves_grown_, n_refine_steps_, feature_importances_, \
+            n_features_in_, feature_names_in_
+        As in `secret_jax.SecretRegressor`.
 
     See Also
     --------

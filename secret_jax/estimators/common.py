@@ -12,6 +12,7 @@ from secret_jax.data.rows import group_numbers
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.shards import computing_for
 from secret_jax.data.validation import (
+    NOTED,
     ArrayLike,
     CheckedRows,
     TableLike,
@@ -25,6 +26,12 @@ from secret_jax.estimators.parameters import NAMED, Named, TableParameters, valu
 from secret_jax.runtime.parallel import one_thread_for_products
 from secret_jax.runtime.progress import Progress, shown
 from secret_jax.tree.file import load_model, save_model
+
+# Fitted attributes of one fit, and of what was done with it.
+_OF_ONE_FIT = (
+    *("conformity_scores_", "conformity_weight_", "distillation_", "reading_"),
+    *("oob_prediction_", "oob_score_", "search_", *NOTED),
+)
 
 
 class SavedEstimator(BaseEstimator):
@@ -44,6 +51,11 @@ class SavedEstimator(BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, self._predicts_with)
+
+    def _become(self, **fitted: Any) -> None:
+        """Take on what was fitted, at one stroke; what was of the last fit goes."""
+        kept = {k: v for k, v in vars(self).items() if k not in _OF_ONE_FIT}
+        self.__dict__ = kept | fitted
 
 
 class TableEstimator(SavedEstimator, TableParameters):
@@ -73,7 +85,7 @@ class TableEstimator(SavedEstimator, TableParameters):
         n_outputs = targets.shape[1]
         if known is not None and n_outputs != known.targets.shape[1]:
             raise ValueError(
-                f"there are {n_outputs} output(s), but y has "
+                f"there are {n_outputs} output(s), but the training y has "
                 f"{known.targets.shape[1]}. Give both the same columns."
             )
         return CheckedRows(X, targets, weight, names_of(y, n_outputs))

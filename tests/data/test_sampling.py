@@ -42,8 +42,8 @@ def test_hash_is_of_the_content_the_seed_and_the_places_of_columns(rng):
 # A sample
 
 
-def sampled(values, share, seed):
-    hashed = sampling_hash(values.T, sampling_factors(values.shape[1], seed))
+def sampled(values, share):
+    hashed = sampling_hash(values.T, sampling_factors(values.shape[1]))
     return hashed < sampling_limit(share)
 
 
@@ -55,7 +55,7 @@ def test_one_hash_on_the_host_and_on_a_device(rng, compiled):
     ).astype(np.float32)
     values = values.reshape(-1, 3)
     values[:2] = [[0.0, 1.0, 2.0], [-0.0, 1.0, 2.0]]
-    factors = sampling_factors(3, 5)
+    factors = sampling_factors(3)
     there = jax.jit(sampling_hash) if compiled else sampling_hash
     found = there(jnp.asarray(values), factors)
     assert isinstance(found, jax.Array)
@@ -77,7 +77,7 @@ def test_a_sample_is_a_share_of_any_numbers(rng, kind):
         "whole numbers": rng.integers(0, 500, (n_rows, 3)),
     }[kind].astype(np.float32)
     for share in (0.01, 0.25, 0.8):
-        found = sampled(values, share, seed=3)
+        found = sampled(values, share)
         # Five standard deviations of a binomial count.
         most = 5 * np.sqrt(n_rows * share * (1 - share))
         assert abs(found.sum() - n_rows * share) < most
@@ -86,13 +86,10 @@ def test_a_sample_is_a_share_of_any_numbers(rng, kind):
         assert abs(rank[found].mean() - 0.5) < 5 * np.sqrt(1 / 12 / found.sum())
 
 
-def test_samples_are_nested_differ_by_seed_and_every_column_counts(rng):
-    values = rng.normal(size=(4000, 3)).astype(np.float32)
-    few, many, other = (sampled(values, *a) for a in ((0.2, 0), (0.5, 0), (0.5, 1)))
-    assert not (few & ~many).any()
-    # Independent samples have a quarter in common.
-    assert abs((many & other).sum() - 1000) < 5 * np.sqrt(4000 * 3 / 16)
-    factors, values = sampling_factors(3, 0), values[:500]
+def test_samples_are_nested_and_every_column_counts(rng):
+    values = rng.normal(size=(500, 3)).astype(np.float32)
+    assert not (sampled(values, 0.2) & ~sampled(values, 0.5)).any()
+    factors = sampling_factors(3)
     assert (factors % 2 == 1).all()
     assert len(set(factors.tolist())) == 3
     hashed = sampling_hash(values.T, factors)

@@ -1,6 +1,7 @@
 """Boosters of numbers and of classes: parameters, fits, distillation into one tree."""
 
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any, ClassVar, Literal, Self, overload
 
@@ -18,7 +19,6 @@ from secret_jax.data.validation import (
     CheckedRows,
     TableLike,
     fitted_names,
-    names_restored,
     of_eval_set,
     scaled_rows,
 )
@@ -83,13 +83,13 @@ class BoostingEstimator(EnsembleEstimator):
         ValueError
             If the data or a parameter cannot be used, with what can be done about it.
         """
-        reading = self._reading()
-        with names_restored(self, "_boosted"), self._fitting(X) as progress:
-            given = self._given(X, y, sample_weight, groups)
+        reading, new = self._reading(), copy(self)
+        with self._fitting(X) as progress:
+            given = new._given(X, y, sample_weight, groups)
             schema, source, _ = read_rows(reading, *scaled_rows(given))
             others = None
             if eval_set is not None:
-                beside = self._given_beside(eval_set, "stop by", given)
+                beside = new._given_beside(eval_set, "stop by", given)
                 with of_eval_set():
                     others = rows_for(schema, *scaled_rows(beside)).take(None)
             names = {each.name for each in fields(Boosting)} - {"loss", "seed"}
@@ -97,8 +97,6 @@ class BoostingEstimator(EnsembleEstimator):
             boosting = Boosting(loss=self._loss, seed=reading.seed, **own)
             rows = every_row(source)
             found = boosting(rows, schema, others, Stage("boosting", progress))
-            new = object.__new__(type(self))
-            vars(new).update(vars(self))
             new._learn(rows, found, given)
             self.__dict__ = vars(new)  # at one stroke
         return self

@@ -1,6 +1,7 @@
 """Forests of linear trees, with out-of-bag errors."""
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
 
@@ -19,7 +20,7 @@ from secret_jax.data.schema import TableSchema
 from secret_jax.data.validation import (
     ArrayLike,
     TableLike,
-    names_restored,
+    fitted_names,
     scaled_rows,
 )
 from secret_jax.estimators.parameters import CountOrShare
@@ -140,8 +141,9 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator):
             If the data or a parameter cannot be used, with what can be done about it.
         """
         reading = self._reading()
-        with names_restored(self, "ensemble_"), self._fitting(X) as progress:
-            given = self._given(X, y, sample_weight, groups)
+        seen = copy(self)  # which notes names of features
+        with self._fitting(X) as progress:
+            given = seen._given(X, y, sample_weight, groups)
             schema, source, _ = read_rows(reading, *scaled_rows(given))
             distinct = merged(source.take(None))
             numbers = range(self.n_estimators)
@@ -167,8 +169,7 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator):
                 if some.n_rows > 1:
                     score = r2_score(some.targets, said, sample_weight=some.weight)
                 fitted["oob_score_"] = float(score)
-            own = {k: v for k, v in vars(self).items() if not k.startswith("oob_")}
-            self.__dict__ = own | fitted  # at one stroke
+            self._become(**fitted_names(seen), **fitted)
         return self
 
     def _grown(

@@ -118,8 +118,6 @@ class StreamMixin:
             if schema.named:
                 learned["feature_names_in_"] = np.array(names, object)
             self._keep(finished, **learned)
-            if not schema.named:
-                self.__dict__.pop("feature_names_in_", None)
             return self._refined(plan, finished)
 
     def predict_stream(
