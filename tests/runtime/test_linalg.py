@@ -171,13 +171,9 @@ def direct(values: np.ndarray, weight: np.ndarray, *, products: bool) -> Moments
     share = weight if weight.ndim == 2 else weight[:, None]
     mean = (share * values).sum(axis=0) / np.where(total > 0, total, 1.0)
     offset = values - mean
-    if products:
-        return Moments(total, mean, (share * offset).T @ offset)
-    return Moments(total, mean, (share * offset**2).sum(axis=0))
-
-
-def stacked(parts: list[Moments]) -> Moments:
-    return Moments(*(np.stack(arrays) for arrays in zip(*parts, strict=True)))
+    scatter = (share * offset).T @ offset
+    squares = (share * offset**2).sum(axis=0)
+    return Moments(total, mean, scatter if products else squares)
 
 
 # Some parts have a single row, some none.
@@ -194,18 +190,19 @@ def test_runs_of_parts_have_the_moments_of_their_rows(rng, products, by_column):
     weight = rng.uniform(0.1, 4.0, (n_rows, 3) if by_column else n_rows)
     which = np.repeat(np.arange(n_parts), SIZES)
 
-    def of(group: np.ndarray, present) -> Moments:
-        rows = [group == g for g in present]
-        return stacked([direct(values[r], weight[r], products=products) for r in rows])
+    def of(group: np.ndarray, n_groups: int) -> Moments:
+        rows = [group == g for g in range(n_groups)]
+        each = [direct(values[r], weight[r], products=products) for r in rows]
+        return jax.tree.map(lambda *arrays: np.stack(arrays), *each)
 
     def assert_close(found: Moments, expected: Moments) -> None:
         chex.assert_trees_all_close(found, expected, rtol=1e-9, atol=1e-9)
         chex.assert_trees_all_close(found[:2], expected[:2], rtol=1e-12, atol=1e-12)
 
-    each = of(which, range(n_parts))
+    each = of(which, n_parts)
     for first in ([0], [0, 1, 2, 5, 9], list(range(n_parts))):
         run = np.searchsorted(first, which, side="right") - 1
-        assert_close(added_up(each, np.array(first)), of(run, range(len(first))))
+        assert_close(added_up(each, np.array(first)), of(run, len(first)))
     shuffle = rng.permutation(n_parts)
     other = Moments(*(array[shuffle] for array in each))
     assert_close(added_up(other, np.array([0])), added_up(each, np.array([0])))

@@ -14,16 +14,6 @@ from secret_jax.tree.routing import apply, predict
 from secret_jax.tree.walk import descend
 
 
-def test_the_clipping_range_is_widened_by_the_margin():
-    tree = build_tree(STUMP, seed=3, clip_margin=0.5)
-    low, high = tree.clip_range()
-    np.testing.assert_allclose(high - low, 2 * (tree.upper - tree.lower))
-    np.testing.assert_allclose(low + high, tree.lower + tree.upper)
-    low, high = dataclasses.replace(tree, clip_margin=None).clip_range()
-    assert np.isneginf(low).all()
-    assert np.isposinf(high).all()
-
-
 def test_a_tree_cannot_be_changed():
     tree = build_tree(BUSHY, seed=0)
     with pytest.raises(dataclasses.FrozenInstanceError):
