@@ -28,7 +28,7 @@ from secret_jax.fit.prune.path import (
     weakest_links,
 )
 from secret_jax.fit.prune.rules import InformationCriterion, covariance_complexity
-from secret_jax.models.errors import node_errors, total_error
+from secret_jax.models.fitting import node_errors, total_error
 from secret_jax.models.statistics import NodeStatistics
 from secret_jax.tree.reshape import compact
 from secret_jax.tree.routing import paths_of, values
