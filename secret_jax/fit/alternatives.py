@@ -23,7 +23,7 @@ from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import Prepared, prepare, with_units_of
 from secret_jax.fit.prune.rules import CrossValidation
 from secret_jax.fit.refine.distillation import mean_error, raw_predictions
-from secret_jax.models.errors import weighted_errors
+from secret_jax.models.fitting import weighted_errors
 from secret_jax.runtime.environment import each_once
 from secret_jax.tree.routing import apply
 from secret_jax.tree.structure import StopReason

@@ -1,4 +1,4 @@
-"""Fit models for the nodes of grown trees, from the rows that reach them."""
+"""Fit models for the nodes of grown trees to their rows, and measure their errors."""
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
@@ -7,11 +7,12 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Float
 from scipy.optimize import lsq_linear
 
 from secret_jax.data.encoding import RowSource
 from secret_jax.data.rows import Rows, join
-from secret_jax.models.errors import mean_squared_errors
+from secret_jax.losses.interface import Loss
 from secret_jax.models.interface import (
     LeafModel,
     Levels,
@@ -25,13 +26,15 @@ from secret_jax.models.statistics import (
     accumulate_to_root,
     empty_statistics,
     group_statistics,
+    mean_squared_errors,
     merge_into,
     resident_statistics,
 )
+from secret_jax.runtime.parallel import in_blocks
 from secret_jax.runtime.progress import UNTOLD, Stage
-from secret_jax.runtime.shapes import Scratch
+from secret_jax.runtime.shapes import Scratch, slice_positions
 from secret_jax.tree.reshape import joined, separated
-from secret_jax.tree.routing import apply
+from secret_jax.tree.routing import apply, values
 from secret_jax.tree.structure import Tree
 from secret_jax.tree.walk import descend
 
@@ -198,12 +201,12 @@ def _with_wide_ranges(tree: Tree, leaf: LeafModel) -> Tree:
     return replace(tree, lower=lower, upper=upper)
 
 
-def inherited(values: np.ndarray, own: np.ndarray, parent: np.ndarray) -> np.ndarray:
-    """Fill values of nodes without an ``own`` one with the nearest ancestor's."""
+def inherited(given: np.ndarray, own: np.ndarray, parent: np.ndarray) -> np.ndarray:
+    """Give nodes that have no ``own`` one what the nearest ancestor has."""
     source = np.where(own | (parent < 0), np.arange(len(parent)), parent)
     while (source[source] != source).any():
         source = source[source]  # of the one above, and of the one above that
-    return values[source]
+    return given[source]
 
 
 def with_monotone_models(
@@ -265,3 +268,68 @@ def _with_signs(
         coefficient[node, output, 0] += (slopes - nearest) @ statistics.mean[node, :n]
         coefficient[node, output, 1:] = nearest
     return coefficient
+
+
+def weighted_errors(
+    value: Float[np.ndarray, "n_rows n_outputs"], rows: Rows, loss: Loss
+) -> Float[np.ndarray, " n_rows"]:
+    """Weighted loss of raw predictions for each row, summed over the outputs."""
+    return rows.weight * loss.losses(rows.targets, value).sum(axis=1)
+
+
+def row_errors(tree: Tree, rows: Rows) -> Float[np.ndarray, " n_rows"]:
+    """Weighted loss of a tree for each row, summed over the outputs."""
+    return weighted_errors(values(tree, rows.table), rows, tree.loss)
+
+
+def total_error(tree: Tree, rows: Rows) -> float:
+    """Total weighted loss of a tree over rows, in standardised units."""
+    return float(row_errors(tree, rows).sum())
+
+
+def node_errors(
+    tree: Tree,
+    rows: Rows,
+    output_weight: Float[np.ndarray, " n_outputs"] | None = None,
+    *,
+    loss: Loss | None = None,
+) -> Float[np.ndarray, " n_nodes"]:
+    """Total loss of every node's model on the rows that reach it, over all outputs."""
+    loss = loss or tree.loss
+    weight = np.ones(tree.n_outputs) if output_weight is None else output_weight
+    low, high = tree.clip_range()
+    slopes = tree.coefficient[..., 1:].transpose(0, 2, 1)
+
+    def block(part: slice) -> np.ndarray:
+        leaf = apply(tree, rows.table.take(part))
+        start, stop = _slices(tree, np.bincount(leaf, minlength=tree.n_nodes))
+        order = part.start + np.argsort(start[leaf], kind="stable")
+        x = rows.table.on_host().x.take(order, axis=0)
+        x, last = x[:, : tree.schema.n_regressors].astype(np.float64), 0
+        value = np.empty((np.sum(stop - start), tree.n_outputs))
+        for begin, end, model in zip(
+            start.tolist(), stop.tolist(), slopes, strict=True
+        ):
+            first, last = last, last + end - begin
+            np.matmul(x[begin:end], model, out=value[first:last])
+        node = np.repeat(np.arange(tree.n_nodes), stop - start)
+        value += tree.coefficient[node, :, 0]
+        np.clip(value, low[node], high[node], out=value)
+        row = order[slice_positions(start, stop)]
+        losses = loss.losses(rows.targets[row], value) @ weight
+        return np.bincount(node, rows.weight[row] * losses, tree.n_nodes)
+
+    return np.sum(list(in_blocks(block, rows.n_rows)), axis=0)
+
+
+def _slices(tree: Tree, count: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Slices of rows of nodes, sorted by where their leaf, of ``count``, starts."""
+    inner = np.flatnonzero(~tree.is_leaf).tolist()
+    left, right = tree.left.tolist(), tree.right.tolist()
+    length, start = count.tolist(), [0] * tree.n_nodes
+    for node in inner[::-1]:  # children come after their parents
+        length[node] = length[left[node]] + length[right[node]]
+    for node in inner:
+        start[left[node]] = start[node]
+        start[right[node]] = start[node] + length[left[node]]
+    return np.array(start), np.array(start) + length

@@ -18,12 +18,11 @@ from scipy.linalg import lapack
 from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
 from secret_jax.losses.interface import LONGEST_STEP, Likelihood, Loss
-from secret_jax.models.errors import mean_squared_errors
 from secret_jax.models.fitting import node_statistics, with_losses, with_monotone_models
 from secret_jax.models.glm import smoothed
 from secret_jax.models.interface import LeafModel, RowGroups, groups_of_levels
 from secret_jax.models.linear import CONSTANT, TIE, selected_forward
-from secret_jax.models.statistics import NodeStatistics
+from secret_jax.models.statistics import NodeStatistics, mean_squared_errors
 from secret_jax.tree.routing import values
 from secret_jax.tree.structure import SplitKind, Tree
 from secret_jax.tree.totals import ROUNDING, leaf_totals, model_degrees, noise_variance

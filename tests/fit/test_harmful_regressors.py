@@ -15,7 +15,7 @@ from secret_jax.fit.alternatives import loss_without
 from secret_jax.fit.grow.trees import Recipe
 from secret_jax.fit.pipeline import grow_and_prune
 from secret_jax.fit.prepare import prepare
-from secret_jax.models.errors import total_error
+from secret_jax.models.fitting import total_error
 
 N_USEFUL, N_USELESS = 3, 15
 

@@ -16,8 +16,7 @@ from secret_jax.fit.prune.path import (
     weakest_links,
 )
 from secret_jax.losses.interface import Likelihood, Loss
-from secret_jax.models.errors import node_errors, row_errors
-from secret_jax.models.fitting import node_statistics
+from secret_jax.models.fitting import node_errors, node_statistics, row_errors
 from secret_jax.models.statistics import NodeStatistics
 from secret_jax.runtime.values import at_least, real
 from secret_jax.tree.reshape import compact, remaining

@@ -18,8 +18,7 @@ from secret_jax.fit.grow.frontier import ROUNDING
 from secret_jax.fit.grow.trees import Recipe
 from secret_jax.fit.interface import Candidate, Fitted, Pruned
 from secret_jax.fit.prune.path import of_size, training_errors
-from secret_jax.models.errors import weighted_errors
-from secret_jax.models.fitting import remeasured
+from secret_jax.models.fitting import remeasured, weighted_errors
 from secret_jax.models.interface import LeafModel
 from secret_jax.runtime.parallel import in_blocks
 from secret_jax.runtime.values import Value, real
