@@ -85,7 +85,6 @@ class PhdSplits(ResidualSplits):
             kind=np.concatenate([kind, axis.kind]),
             attribute=np.concatenate([np.full_like(kind, -1), axis.attribute]),
             direction=np.pad(axis.direction.astype(np.float64), [(n, 0), (0, 0)]),
-            value=None,  # nobody looks at it
             allowed=np.concatenate([bends, axis.allowed & single], axis=1),
             chance=np.pad(axis.chance, [(0, 0), (n, 0)]),
         )

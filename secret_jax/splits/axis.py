@@ -57,8 +57,8 @@ class Pick(NamedTuple):
 class Projections(NamedTuple):
     """The attributes that a split may cut, as projections of the rows of a level.
 
-    Numbers first, then discrete ones, then those with gaps, twice: once with missing
-    values on the left of all others, once on the right.
+    Numbers first, those with gaps twice: once with missing values on the left of all
+    others, once on the right; then discrete ones.
     """
 
     # (n, rows): values of a number, ranks of the categories of a discrete one.
@@ -68,8 +68,6 @@ class Projections(NamedTuple):
     # (n, n_columns), float32: at the column that tells of gaps -1 where they go to the
     # left, 1 where to the right; else zero.
     direction: np.ndarray
-    # (n, rows), or None: what models see of an attribute, if not the projection.
-    value: AnyArray | None
     allowed: AnyArray  # (n_nodes, n), bool
     chance: AnyArray  # (n_nodes, n): see `gain_of_order`
 
@@ -104,42 +102,37 @@ def attributes(level: Level, score: Float[AnyArray, " rows"]) -> Projections:
     """
     xp, roles, dtype = level.rows.xp, level.roles, level.x.dtype
     n_columns, n_discrete = level.x.shape[-2], level.codes.shape[-2]
-    n_axis, n_missing = len(roles.thresholded), 2 * len(roles.missing)
-    kind = np.repeat(
-        np.array([SplitKind.AXIS, SplitKind.DISCRETE, SplitKind.AXIS], np.int32),
-        [n_axis, n_discrete, n_missing],
-    )
+    n_missing = 2 * len(roles.missing)
+    n_numbers = len(roles.thresholded) + n_missing
+    kinds = np.array([SplitKind.AXIS, SplitKind.DISCRETE], np.int32)
+    kind = np.repeat(kinds, [n_numbers, n_discrete])
     column, indicator = np.concatenate([roles.missing] * 2).T
     attribute = np.concatenate(
-        [roles.thresholded, np.arange(n_discrete, dtype=np.int32), column]
+        [roles.thresholded, column, np.arange(n_discrete, dtype=np.int32)]
     )
     direction = np.zeros((len(kind), n_columns), dtype)
     side = np.repeat(np.array([-1, 1], dtype), n_missing // 2)
-    direction[np.arange(len(kind) - n_missing, len(kind)), indicator] = side
-    parts = [level.x[..., roles.thresholded, :]]
-    chance = [xp.zeros((level.n_nodes, n_axis), dtype)]
+    direction[np.arange(n_numbers - n_missing, n_numbers), indicator] = side
+    parts, ranks = [level.x[..., roles.thresholded, :]], []
+    chance = [xp.zeros((level.n_nodes, n_numbers), dtype)]
     if n_discrete:
         both = xp.stack([level.weight, level.weight * score], axis=-2)
         sums = level.rows.sums_by_code(level.codes, level.n_categories, both)
         mass, moment = sums[..., 0, :], sums[..., 1, :]
         rank = xp.argsort(order_of_means(mass, moment), axis=-1, stable=True)
-        parts.append(level.rows.looked_up(rank.astype(dtype), level.codes))
+        ranks.append(level.rows.looked_up(rank.astype(dtype), level.codes))
         square = level.rows.sums(level.weight * score**2)
         chance.append(gain_of_order(mass, square[:, None]).astype(dtype))
-    value = None
     if n_missing:
         seen = level.x[..., roles.missing[:, 1], :] <= 0
         given = level.x[..., roles.missing[:, 0], :]
-        value = xp.concatenate([*parts, given, given], axis=-2)
         parts += _beyond(level, given, seen)
-        chance.append(xp.zeros((level.n_nodes, n_missing), dtype))
     place = attribute + np.where(kind == SplitKind.DISCRETE, n_columns, 0)
     return Projections(
-        projection=xp.concatenate(parts, axis=-2),
+        projection=xp.concatenate(parts + ranks, axis=-2),
         kind=kind,
         attribute=attribute,
         direction=direction,
-        value=value,
         allowed=level.allowed[:, place],
         chance=xp.concatenate(chance, axis=1),
     )
