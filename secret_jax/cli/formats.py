@@ -15,7 +15,6 @@ import pandas.api.types as types
 
 from secret_jax.cli.files import TableFile
 from secret_jax.cli.messages import CommandError
-from secret_jax.data.schema import TableSchema
 
 ISO = "ISO8601"
 _SIGN = r"[%‰$€£¥₹]|US\$|CHF|EUR|USD|GBP"
@@ -241,8 +240,9 @@ class Reading:
         return spread.astype(types_of.get(chosen.kind, "datetime64[s]"))
 
     @classmethod
-    def of_schema(cls, schema: TableSchema) -> Self:
+    def of_model(cls, model: Any) -> Self:
         """Derive the reading of a model that was fitted in Python."""
+        schema = model._schema
         formats = dict.fromkeys(schema.input_names, ColumnFormat())
         texts = [schema.names[column] for column, _ in schema.levels]
         for column, values in zip(schema.discrete, schema.categories, strict=True):

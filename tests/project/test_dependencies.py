@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 # Packages that are installed under another name than they are imported by.
-IMPORTED_AS = {"scikit-learn": "sklearn"}
+IMPORTED_AS = {"scikit-learn": "sklearn", "lazy-loader": "lazy_loader"}
 # These come with a package that is declared, which says how new they have to be.
 COMES_WITH = {"contourpy": "matplotlib"}
 

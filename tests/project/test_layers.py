@@ -10,7 +10,7 @@ from pathlib import Path
 PACKAGE = Path(__file__).parents[2] / "secret_jax"
 # From the ground up; CONTRIBUTING.md says what each room is for.
 FLOORS = ["runtime", "datasets", "data", "losses", "tree", "models", "splits", "fit"]
-FLOORS += ["learners", "inspect", "interfaces", "estimators", "composed", "cli"]
+FLOORS += ["learners", "inspect", "estimators", "composed", "cli"]
 FLOORS += ["__main__"]
 
 
