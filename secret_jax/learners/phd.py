@@ -93,10 +93,7 @@ class PhdSplits(ResidualSplits):
         pick = axis.pick(best, gain, threshold, level)
         bent = best < n
         pick.direction[bent] = direction[node[bent], best[bent]]
-        nothing = np.zeros(level.n_nodes)
-        return split_of(
-            pick, level, pure=left.pure, chance_gain=nothing, units=left.units
-        )
+        return split_of(pick, level, pure=left.pure, units=left.units)
 
     def _directions(
         self, level: Level, left: Residuals

@@ -191,14 +191,13 @@ def split_of(
     level: Level,
     *,
     pure: Bool[AnyArray, " n_nodes"],
-    chance_gain: Float[AnyArray, " n_nodes"],
+    chance_gain: Float[AnyArray, " n_nodes"] | None = None,
     units: tuple[AnyArray, AnyArray] | None = None,
 ) -> Split:
     """The chosen splits as splits of the table; the cut goes between the rows.
 
-    ``pure``, ``chance_gain``: as in `Split`; ``units``: center and scale, of shape
-    (n_nodes, n_columns), by which oblique directions were standardised, if any is
-    there.
+    ``pure``, ``chance_gain``: as in `Split`, by default zero; ``units``: center and
+    scale (n_nodes, n_columns), by which oblique directions were standardised.
     """
     rows, xp = level.rows, level.rows.xp
     n_columns = level.x.shape[-2]
@@ -214,11 +213,7 @@ def split_of(
 
     direction = (pick.attribute[:, None] == xp.arange(n_columns)).astype(cut.dtype)
     if len(level.roles.missing):
-        side = xp.sum(pick.direction, axis=1)
-        inside = _inside(pick, level, xp.where(rows.spread(side < 0), left, right))
-        # It stays on its side of the cut, which lies between the rows.
-        inside = xp.where(side < 0, xp.minimum(inside, cut), xp.maximum(inside, lowest))
-        inside = xp.where(xp.isfinite(inside), inside, 0.0)
+        inside = _value_of_missing(pick, level, (left, cut), (right, lowest))
         direction = direction + inside[:, None] * xp.abs(pick.direction)
     threshold = cut
     if units is not None:
@@ -242,21 +237,28 @@ def split_of(
         threshold=xp.where(discrete, 0.0, threshold),
         goes_left=_categories(pick, level, left) & discrete[:, None],
         gain=xp.where(usable, pick.gain, 0.0),
-        chance_gain=chance_gain,
+        chance_gain=xp.zeros_like(pick.gain) if chance_gain is None else chance_gain,
         pure=pure,
     )
 
 
-def _inside(pick: Pick, level: Level, side: AnyArray) -> AnyArray:
-    """Mean of the values on the side that missing ones go to, (n_nodes,)."""
+def _value_of_missing(
+    pick: Pick, level: Level, left: tuple[AnyArray, ...], right: tuple[AnyArray, ...]
+) -> AnyArray:
+    """Mean of the side that missing values go to: rows of a side, and its end."""
     xp, n_columns = level.rows.xp, level.x.shape[-2]
+    to_left = xp.sum(pick.direction, axis=1) < 0
+    side = xp.where(level.rows.spread(to_left), left[0], right[0])
     attribute = xp.clip(pick.attribute, 0, n_columns - 1)
     value = chosen_rows(level.x, attribute, level)
     indicator = xp.argmax(xp.abs(pick.direction), axis=1)
     observed = chosen_rows(level.x, indicator, level) <= 0
     weight = xp.where(observed & side, level.weight, 0.0)
     total, moment = (level.rows.sums(own) for own in (weight, weight * value))
-    return safe_divide(moment, total)
+    mean = safe_divide(moment, total)
+    # It stays on its side of the cut, which lies between the rows.
+    mean = xp.where(to_left, xp.minimum(mean, left[1]), xp.maximum(mean, right[1]))
+    return xp.where(xp.isfinite(mean), mean, 0.0)
 
 
 def _categories(pick: Pick, level: Level, left: AnyArray) -> AnyArray:
@@ -296,7 +298,7 @@ class AxisSplits(SplitFinder):
         xp = level.rows.xp
         gain = xp.where(axis.allowed, gain, -xp.inf)
         pick = axis.pick(xp.argmax(gain, axis=1), gain, threshold, level)
-        return split_of(pick, level, pure=pure, chance_gain=xp.zeros_like(pick.gain))
+        return split_of(pick, level, pure=pure)
 
 
 def leading_component(
