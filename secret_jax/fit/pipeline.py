@@ -15,18 +15,12 @@ from typing import NamedTuple
 import numpy as np
 
 from secret_jax.data.validation import CheckedRows
-from secret_jax.fit.early_stopping import PATIENCE_LEVELS, EarlyStopping, FirstLook
+from secret_jax.fit.early_stopping import EarlyStopping, FirstLook
 from secret_jax.fit.grow.grower import Grown
 from secret_jax.fit.grow.trees import Recipe
 from secret_jax.fit.interface import Candidate, Evidence, Fitted, PruningRule, Refined
 from secret_jax.fit.plan import Plan
-from secret_jax.fit.prepare import (
-    Prepared,
-    divided,
-    in_units_of,
-    parts_of,
-    rows_for,
-)
+from secret_jax.fit.prepare import Prepared, divided, in_units_of, parts_of, rows_for
 from secret_jax.fit.prune.path import TIE, of_size
 from secret_jax.fit.prune.rules import CrossValidation, HoldOut
 from secret_jax.models.fitting import fit_models, node_statistics
@@ -138,8 +132,8 @@ def _candidates(
     best, *others = sorted(candidates, key=lambda each: each.pruned.value > most)
     if len(seen) > n_first and not rule.is_settled(best.pruned.tree, training.n_rows):
         further = [recipe.root(rows, oblique=best.oblique) for rows in seen[n_first:]]
-        deeper = recipe.to_depth(best.pruned.tree.max_depth + PATIENCE_LEVELS)
-        more = recipe.attach(deeper.grow(training, further), training, further, stage)
+        grown = recipe.not_far_below(best.pruned.tree).grow(training, further)
+        more = recipe.attach(grown, training, further, stage)
         best = Candidate.of([*best.trees, *more], rule, evidence, best.oblique)
     return [best, *others]
 
@@ -152,7 +146,7 @@ def finish(fit: Fit) -> Fit:
         rows = fitted.all_rows(shuffle=True)
         recipe = plan.recipe(data.schema, rows.weight.sum(), data.sampled_share)
         if fitted.held_out is not None and several:
-            recipe = recipe.to_depth(chosen.max_depth + PATIENCE_LEVELS)
+            recipe = recipe.not_far_below(chosen)
             oblique = fitted.candidates[0].oblique
             roots = [recipe.root(np.arange(rows.n_rows), oblique=oblique)]
             grown = recipe.grow(rows, roots, "growing the tree again")

@@ -197,17 +197,8 @@ class _Screen(NamedTuple):
         """Prepare the rows of a level."""
         rows, n_cuts, first = level.rows, options.n_thresholds, nodes.n_outputs
         leading = leading_component(nodes.design[:first], level)
-        axis = attributes(level, leading)
-        order = np.argsort(axis.kind == SplitKind.DISCRETE, kind="stable")
-        axis = axis._replace(
-            projection=axis.projection[order],
-            kind=axis.kind[order],
-            attribute=axis.attribute[order],
-            direction=axis.direction[order],
-            allowed=axis.allowed[:, order],
-            chance=axis.chance[:, order],
-        )
-        number = axis.projection[: len(order) - len(level.codes)]
+        axis = attributes(level, leading)  # numbers first
+        number = axis.projection[: len(axis.kind) - len(level.codes)]
         share = (np.arange(n_cuts) + 0.5) / n_cuts
         share[0] = 0.0  # the smallest value: its group may be rare
         cuts = quantiles(level, ranked(level, number, level.min_weight), share)

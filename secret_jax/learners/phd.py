@@ -85,7 +85,6 @@ class PhdSplits(ResidualSplits):
             kind=np.concatenate([kind, axis.kind]),
             attribute=np.concatenate([np.full_like(kind, -1), axis.attribute]),
             direction=np.pad(axis.direction.astype(np.float64), [(n, 0), (0, 0)]),
-            value=None,  # nobody looks at it
             allowed=np.concatenate([bends, axis.allowed & single], axis=1),
             chance=np.pad(axis.chance, [(0, 0), (n, 0)]),
         )
@@ -94,10 +93,7 @@ class PhdSplits(ResidualSplits):
         pick = axis.pick(best, gain, threshold, level)
         bent = best < n
         pick.direction[bent] = direction[node[bent], best[bent]]
-        nothing = np.zeros(level.n_nodes)
-        return split_of(
-            pick, level, pure=left.pure, chance_gain=nothing, units=left.units
-        )
+        return split_of(pick, level, pure=left.pure, units=left.units)
 
     def _directions(
         self, level: Level, left: Residuals

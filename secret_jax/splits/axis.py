@@ -57,8 +57,8 @@ class Pick(NamedTuple):
 class Projections(NamedTuple):
     """The attributes that a split may cut, as projections of the rows of a level.
 
-    Numbers first, then discrete ones, then those with gaps, twice: once with missing
-    values on the left of all others, once on the right.
+    Numbers first, those with gaps twice: once with missing values on the left of all
+    others, once on the right; then discrete ones.
     """
 
     # (n, rows): values of a number, ranks of the categories of a discrete one.
@@ -68,8 +68,6 @@ class Projections(NamedTuple):
     # (n, n_columns), float32: at the column that tells of gaps -1 where they go to the
     # left, 1 where to the right; else zero.
     direction: np.ndarray
-    # (n, rows), or None: what models see of an attribute, if not the projection.
-    value: AnyArray | None
     allowed: AnyArray  # (n_nodes, n), bool
     chance: AnyArray  # (n_nodes, n): see `gain_of_order`
 
@@ -104,42 +102,37 @@ def attributes(level: Level, score: Float[AnyArray, " rows"]) -> Projections:
     """
     xp, roles, dtype = level.rows.xp, level.roles, level.x.dtype
     n_columns, n_discrete = level.x.shape[-2], level.codes.shape[-2]
-    n_axis, n_missing = len(roles.thresholded), 2 * len(roles.missing)
-    kind = np.repeat(
-        np.array([SplitKind.AXIS, SplitKind.DISCRETE, SplitKind.AXIS], np.int32),
-        [n_axis, n_discrete, n_missing],
-    )
+    n_missing = 2 * len(roles.missing)
+    n_numbers = len(roles.thresholded) + n_missing
+    kinds = np.array([SplitKind.AXIS, SplitKind.DISCRETE], np.int32)
+    kind = np.repeat(kinds, [n_numbers, n_discrete])
     column, indicator = np.concatenate([roles.missing] * 2).T
     attribute = np.concatenate(
-        [roles.thresholded, np.arange(n_discrete, dtype=np.int32), column]
+        [roles.thresholded, column, np.arange(n_discrete, dtype=np.int32)]
     )
     direction = np.zeros((len(kind), n_columns), dtype)
     side = np.repeat(np.array([-1, 1], dtype), n_missing // 2)
-    direction[np.arange(len(kind) - n_missing, len(kind)), indicator] = side
-    parts = [level.x[..., roles.thresholded, :]]
-    chance = [xp.zeros((level.n_nodes, n_axis), dtype)]
+    direction[np.arange(n_numbers - n_missing, n_numbers), indicator] = side
+    parts, ranks = [level.x[..., roles.thresholded, :]], []
+    chance = [xp.zeros((level.n_nodes, n_numbers), dtype)]
     if n_discrete:
         both = xp.stack([level.weight, level.weight * score], axis=-2)
         sums = level.rows.sums_by_code(level.codes, level.n_categories, both)
         mass, moment = sums[..., 0, :], sums[..., 1, :]
         rank = xp.argsort(order_of_means(mass, moment), axis=-1, stable=True)
-        parts.append(level.rows.looked_up(rank.astype(dtype), level.codes))
+        ranks.append(level.rows.looked_up(rank.astype(dtype), level.codes))
         square = level.rows.sums(level.weight * score**2)
         chance.append(gain_of_order(mass, square[:, None]).astype(dtype))
-    value = None
     if n_missing:
         seen = level.x[..., roles.missing[:, 1], :] <= 0
         given = level.x[..., roles.missing[:, 0], :]
-        value = xp.concatenate([*parts, given, given], axis=-2)
         parts += _beyond(level, given, seen)
-        chance.append(xp.zeros((level.n_nodes, n_missing), dtype))
     place = attribute + np.where(kind == SplitKind.DISCRETE, n_columns, 0)
     return Projections(
-        projection=xp.concatenate(parts, axis=-2),
+        projection=xp.concatenate(parts + ranks, axis=-2),
         kind=kind,
         attribute=attribute,
         direction=direction,
-        value=value,
         allowed=level.allowed[:, place],
         chance=xp.concatenate(chance, axis=1),
     )
@@ -198,14 +191,13 @@ def split_of(
     level: Level,
     *,
     pure: Bool[AnyArray, " n_nodes"],
-    chance_gain: Float[AnyArray, " n_nodes"],
+    chance_gain: Float[AnyArray, " n_nodes"] | None = None,
     units: tuple[AnyArray, AnyArray] | None = None,
 ) -> Split:
     """The chosen splits as splits of the table; the cut goes between the rows.
 
-    ``pure``, ``chance_gain``: as in `Split`; ``units``: center and scale, of shape
-    (n_nodes, n_columns), by which oblique directions were standardised, if any is
-    there.
+    ``pure``, ``chance_gain``: as in `Split`, by default zero; ``units``: center and
+    scale (n_nodes, n_columns), by which oblique directions were standardised.
     """
     rows, xp = level.rows, level.rows.xp
     n_columns = level.x.shape[-2]
@@ -221,11 +213,7 @@ def split_of(
 
     direction = (pick.attribute[:, None] == xp.arange(n_columns)).astype(cut.dtype)
     if len(level.roles.missing):
-        side = xp.sum(pick.direction, axis=1)
-        inside = _inside(pick, level, xp.where(rows.spread(side < 0), left, right))
-        # It stays on its side of the cut, which lies between the rows.
-        inside = xp.where(side < 0, xp.minimum(inside, cut), xp.maximum(inside, lowest))
-        inside = xp.where(xp.isfinite(inside), inside, 0.0)
+        inside = _value_of_missing(pick, level, (left, cut), (right, lowest))
         direction = direction + inside[:, None] * xp.abs(pick.direction)
     threshold = cut
     if units is not None:
@@ -249,21 +237,28 @@ def split_of(
         threshold=xp.where(discrete, 0.0, threshold),
         goes_left=_categories(pick, level, left) & discrete[:, None],
         gain=xp.where(usable, pick.gain, 0.0),
-        chance_gain=chance_gain,
+        chance_gain=xp.zeros_like(pick.gain) if chance_gain is None else chance_gain,
         pure=pure,
     )
 
 
-def _inside(pick: Pick, level: Level, side: AnyArray) -> AnyArray:
-    """Mean of the values on the side that missing ones go to, (n_nodes,)."""
+def _value_of_missing(
+    pick: Pick, level: Level, left: tuple[AnyArray, ...], right: tuple[AnyArray, ...]
+) -> AnyArray:
+    """Mean of the side that missing values go to: rows of a side, and its end."""
     xp, n_columns = level.rows.xp, level.x.shape[-2]
+    to_left = xp.sum(pick.direction, axis=1) < 0
+    side = xp.where(level.rows.spread(to_left), left[0], right[0])
     attribute = xp.clip(pick.attribute, 0, n_columns - 1)
     value = chosen_rows(level.x, attribute, level)
     indicator = xp.argmax(xp.abs(pick.direction), axis=1)
     observed = chosen_rows(level.x, indicator, level) <= 0
     weight = xp.where(observed & side, level.weight, 0.0)
     total, moment = (level.rows.sums(own) for own in (weight, weight * value))
-    return safe_divide(moment, total)
+    mean = safe_divide(moment, total)
+    # It stays on its side of the cut, which lies between the rows.
+    mean = xp.where(to_left, xp.minimum(mean, left[1]), xp.maximum(mean, right[1]))
+    return xp.where(xp.isfinite(mean), mean, 0.0)
 
 
 def _categories(pick: Pick, level: Level, left: AnyArray) -> AnyArray:
@@ -303,7 +298,7 @@ class AxisSplits(SplitFinder):
         xp = level.rows.xp
         gain = xp.where(axis.allowed, gain, -xp.inf)
         pick = axis.pick(xp.argmax(gain, axis=1), gain, threshold, level)
-        return split_of(pick, level, pure=pure, chance_gain=xp.zeros_like(pick.gain))
+        return split_of(pick, level, pure=pure)
 
 
 def leading_component(

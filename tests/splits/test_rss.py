@@ -7,10 +7,9 @@ from dataclasses import replace
 import jax
 import numpy as np
 import pytest
-from level_batches import NodeRows, mixed_level, on_tiles
+from level_batches import NodeRows, goes_left, mixed_level, node_rows, on_tiles
 from level_batches import find as found_in
 from level_batches import level_of as level_of_nodes
-from rows_of_nodes import Loops
 
 from secret_jax import RssSplits, SecretRegressor
 from secret_jax.data.ragged import RaggedRows
@@ -32,14 +31,13 @@ def level_of(finder, x, y, *, oblique=False, **changes) -> Level:
 
 def with_models(level: Level) -> Level:
     """The same nodes with models by least squares."""
-    width, models = 1 + level.n_regressors, []
-    for rows in Loops(level.rows.length).slices:
-        x = level.x[: level.n_regressors, rows].T.astype(float)
-        weight = np.sqrt(level.weight[rows].astype(float))[:, None]
-        design = weight * np.c_[np.ones(len(x)), x]
-        targets = weight * level.targets[:, rows].T
-        models.append(np.linalg.lstsq(design, targets, rcond=None)[0].T)
-    degrees = np.full(level.n_nodes, width, np.float32)
+    models = []
+    for node in range(level.n_nodes):
+        rows = node_rows(level, node)
+        root, x = np.sqrt(rows.weight)[:, None], rows.x[:, : level.n_regressors]
+        design = root * np.c_[np.ones(len(x)), x]
+        models.append(np.linalg.lstsq(design, root * rows.targets, rcond=None)[0].T)
+    degrees = np.full(level.n_nodes, 1 + level.n_regressors, np.float32)
     return replace(level, model=np.float32(models), degrees=degrees)
 
 
@@ -62,15 +60,12 @@ def crease(x):
 
 def standardised(level, node):
     """Columns, residuals and weights of a node, float64."""
-    rows = Loops(level.rows.length).slices[node]
-    x = level.x[:, rows].T.astype(float)
-    weight = level.weight[rows].astype(float)
+    x, targets, _, weight = node_rows(level, node)
     center = weight @ x / weight.sum()
     deviation = np.sqrt(weight @ (x - center) ** 2 / weight.sum())
     z = (x - center) / np.where(deviation > 1e-6, deviation, np.inf)
     model = level.model[node].astype(float)
-    fitted = x[:, : level.n_regressors] @ model[:, 1:].T
-    residual = level.targets[:, rows].T - fitted
+    residual = targets - x[:, : level.n_regressors] @ model[:, 1:].T
     return z, residual - weight @ residual / weight.sum(), weight
 
 
@@ -85,15 +80,6 @@ def ridge_gain(z, residual, left, weight=None, ridge=RIDGE):
         moment = (own * design).T @ residual[side]
         explained += np.sum(moment * np.linalg.solve(matrix, moment))
     return explained
-
-
-def left_of(split, level, node):
-    """Which rows of a node go left, by the rule of the tree."""
-    rows = Loops(level.rows.length).slices[node]
-    if split.kind[node] == SplitKind.DISCRETE:
-        return split.goes_left[node][level.codes[split.attribute[node], rows]]
-    projection = split.direction[node].astype(float) @ level.x[:, rows]
-    return projection <= split.threshold[node]
 
 
 def with_gaps(level):
@@ -135,7 +121,7 @@ def test_the_gain_is_what_ridge_models_of_the_sides_explain(change, oblique):
         assert (found.kind != SplitKind.LEAF).all()
         for node in range(level.n_nodes):
             z, residual, weight = standardised(level, node)
-            left = left_of(found, level, node)
+            left = goes_left(node_rows(level, node), found, node)
             expected = ridge_gain(z, residual, left, weight)
             if found.kind[node] == SplitKind.DISCRETE:
                 assert left.any()

@@ -7,7 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import reference
-from level_batches import NodeRows, find, goes_left, level_of, node_rows, with_rows
+from level_batches import (
+    NodeRows,
+    candidates,
+    find,
+    goes_left,
+    level_of,
+    node_rows,
+    with_rows,
+)
 
 from secret_jax import SecretSplits
 from secret_jax.splits.interface import Level, Split
@@ -107,25 +115,6 @@ def expected_labels(level: Level, node: int, finder: SecretSplits):
     return first > second, best
 
 
-def expected_candidates(rows: NodeRows, is_first: np.ndarray, oblique: bool, counted):
-    """Gain, kind, attribute and the rows that go left, of each candidate."""
-    directions = [(SplitKind.AXIS, j, e) for j, e in enumerate(np.eye(N_CONTINUOUS))]
-    if oblique:
-        normal = reference.oblique_direction(rows.x, is_first, rows.weight)
-        directions.append((SplitKind.OBLIQUE, -1, normal))
-    for kind, attribute, direction in directions:
-        found = reference.threshold_split(
-            rows.x, is_first, rows.weight, direction, counted
-        )
-        yield found.gain, kind, attribute, rows.x @ direction <= found.threshold
-    shares = np.stack([rows.weight * is_first, rows.weight * ~is_first])
-    for attribute, codes in enumerate(rows.codes.T):
-        for subset in reference.all_subsets(N_CATEGORIES)[1:-1]:
-            left = subset[codes]
-            joint = np.stack([shares @ left, shares @ ~left], axis=1)
-            yield reference.gini_gain(joint), SplitKind.DISCRETE, attribute, left
-
-
 def assert_same_sides(kind: int, left: np.ndarray, expected: np.ndarray):
     """The same two sets; which of them is called left is arbitrary but on an axis."""
     if kind != SplitKind.AXIS and left[0] != expected[0]:
@@ -154,10 +143,16 @@ def test_splits_follow_the_reference(level, finder, of, start):
     for node in range(N_NODES):
         rows = node_rows(level, node)
         is_first, _ = expected_labels(level, node, finder)
-        candidates = expected_candidates(
-            rows, is_first, level.any_oblique, finder.gain == "counted"
+        gain, kind, attribute, left = max(
+            candidates(
+                rows,
+                rows.weight * is_first,
+                N_CATEGORIES,
+                oblique=level.any_oblique,
+                counted=finder.gain == "counted",
+            ),
+            key=lambda each: each[0],
         )
-        gain, kind, attribute, left = max(candidates, key=lambda c: c[0])
         assert (found.kind[node], found.attribute[node]) == (kind, attribute)
         assert found.gain[node] / rows.weight.sum() == pytest.approx(gain, abs=1e-4)
         assert_same_sides(kind, goes_left(rows, found, node), left)

@@ -13,7 +13,6 @@ import numpy as np
 
 from secret_jax.data.rows import ROW_ORDER, Rows, Table, join, shuffled
 from secret_jax.data.schema import TableSchema
-from secret_jax.fit.early_stopping import PATIENCE_LEVELS
 from secret_jax.fit.grow.frontier import ROUNDING
 from secret_jax.fit.grow.trees import Recipe
 from secret_jax.fit.interface import Candidate, Fitted, Pruned
@@ -93,7 +92,7 @@ class Distillation(Value):
         student, learned = self.distil(
             Teacher(mean_prediction),
             rows,
-            recipe.to_depth(old.max_depth + PATIENCE_LEVELS),
+            recipe.not_far_below(old),
             families=[fitted.candidates[0].oblique],
             prune=lambda trees: Pruned(of_size(trees[0], old.n_leaves), 0.0),
             stage="growing the tree again",
