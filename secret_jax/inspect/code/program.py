@@ -102,12 +102,12 @@ def exact_equation(tree: Tree, node: int) -> Equation:
 
 def exact_conditions(tree: Tree, node: int) -> list[LinearSplit | CategorySplit]:
     """Convert a split; of one column, thresholds are the last float64 to go left."""
-    found = conditions_at(tree, node)
-    for i, (one, split) in enumerate(
-        zip(tree.comparisons_at(node), found, strict=True)
-    ):
+    found = []
+    pairs = zip(tree.comparisons_at(node), conditions_at(tree, node), strict=True)
+    for one, split in pairs:
         if isinstance(split, LinearSplit) and len(split.terms) == 1 and not split.width:
-            found[i] = replace(split, threshold=_last_to_go_left(tree, one, split))
+            split = replace(split, threshold=_last_to_go_left(tree, one, split))
+        found.append(split)
     return found
 
 
