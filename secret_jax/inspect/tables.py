@@ -83,7 +83,7 @@ def to_dataframe(tree: Readable, *, output: int | str | None = None) -> Any:
     ):
         suffix, schema = f" of {name}" * several, one.schema
         for node, row in enumerate(rows):
-            equation = view.equations[node][i]
+            equation = view.equations(node)[i]
             mean_loss = max(float(one.train_error[node, 0]), 0.0)
             row |= {
                 f"mean{suffix}": float(schema.restore_target(one.mean[node, 0])),
@@ -210,7 +210,7 @@ def coefficients(
     names = view.tree.schema.target_names if several else ("",)
     leaves, rows = np.flatnonzero(view.tree.is_leaf).tolist(), list[dict[str, Any]]()
     for one in leaves if node is None else [node]:
-        for name, model in zip(names, view.equations[one], strict=True):
+        for name, model in zip(names, view.equations(one), strict=True):
             lines = [(CENTER, None, model.level, model.level_error, math.nan, math.nan)]
             lines += [
                 (t.label, t.name, t.factor, t.error, t.here, t.effect)
@@ -279,7 +279,7 @@ def summary(
         path = f"[{node}] {words.path_sentence(whole, node)}"
         lines += ["=" * _WIDTH, *textwrap.wrap(path, _WIDTH)]
         for i in view.shown_in(node):
-            one, equation = view.trees[i], view.equations[node][i]
+            one, equation = view.trees[i], view.equations(node)[i]
             error = max(float(one.train_error[node, 0]), 0.0)
             error = number(one.loss.reported(error, one.schema.target_scale), digits=4)
             facts = f"n = {number(float(one.weight[node]))}, {one.loss.error_name}"
@@ -313,7 +313,7 @@ class NodeTable(NamedTuple):
 def node_table(view: View, node: int, max_terms: int) -> NodeTable:
     """List the largest terms of a node; of several classes these are the columns."""
     if len(view.trees) == 1:
-        (model,) = view.equations[node]
+        (model,) = view.equations(node)
         printed = printed_model(model, max_terms=max_terms)
         level = in_steps(model.level, model.target_spread)
         lines = [[CENTER, level, _around(model.level_error), ""]]
