@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from secret_jax.data.rows import Table
 from secret_jax.data.schema import TableSchema
-from secret_jax.data.validation import TableLike
 from secret_jax.inspect.explain import feature_importances
 from secret_jax.inspect.page import tree_fragment
 from secret_jax.inspect.view import as_view
@@ -50,6 +48,7 @@ class InspectionMixin(Importances):
     """
 
     tree_: Tree
+    _tree_and_rows: Any  # of a table
 
     # Imported into the class, functions are its methods.
     from secret_jax.inspect.code.export import export_code
@@ -61,9 +60,6 @@ class InspectionMixin(Importances):
     from secret_jax.inspect.stability import stability
     from secret_jax.inspect.tables import coefficients, summary, to_dataframe
     from secret_jax.inspect.text import export_text
-
-    def _tree_and_rows(self, X: TableLike) -> tuple[Tree, Table]:
-        raise NotImplementedError
 
     @property
     def _schema(self) -> TableSchema:

@@ -173,7 +173,7 @@ def plot_leaf(
     title = f"{textwrap.fill(way, _LINE_WIDTH, **lines)}\n{facts}"
     if len(view.trees) > 1:
         short = with_short_names(as_view(tree, int(view.shares[node].argmax())))
-    (printed,) = map(printed_model, short.equations[node])
+    (printed,) = map(printed_model, short.equations(node))
     terms = [term for term in printed.terms if term.effect > 0]
     shown, n_hidden = terms[:_MAX_BARS], max(len(terms) - _MAX_BARS, 0)
     axes = new_axes(ax, (_WIDTH, max(_LOWEST, _REST + _LINE * len(shown))))

@@ -53,22 +53,19 @@ def to_dataframe(tree: Readable, *, output: int | str | None = None) -> Any:
     pandas.DataFrame
         One row per node, parents before their children:
 
-        - ``node``, ``parent``, ``left``, ``right``: ids as `apply` gives them, or -1;
-          ``depth``.
+        - ``node``, ``parent``, ``left``, ``right`` (-1: none), and ``depth``.
         - ``kind``: "axis", "oblique", "discrete", "conjunction" or "leaf"; ``split``:
-          the condition to go left, in words.
+          the condition to go left.
         - ``attribute``: the column of an axis or discrete split; ``factors`` of axis
           and oblique splits as JSON, ``{"length": 1.0, "weight": -2.26}``, and the
           ``threshold`` of their sum, as printed; numbers of gates are not rounded.
-        - ``rows``: sum of the weights of the training rows; ``share`` of all.
+        - ``rows``: weight of the training rows; ``share`` of all.
         - ``gain`` of the split as the search measured it; comparable within a tree. Of
           a fixed split what the models of its sides save, in squared error or loss.
-        - ``stop_reason``: why a leaf was not split, in words.
+        - ``stop_reason``: why a leaf was not split.
         - ``mean`` of the target on these rows, or the share of the class; ``error``:
-          root mean squared error of the node's model on them, in units of the target,
-          or with a loss its mean.
-        - ``model``: the equation of the node, of inner nodes too; its value is clipped
-          to [``low``, ``high``].
+          root mean squared error of the node's model on them, or with a loss its mean.
+        - ``model``: the equation, of inner nodes too, clipped to [``low``, ``high``].
 
         Of several outputs the last five are there for each: ``mean of A`` and so on.
 
@@ -76,8 +73,6 @@ def to_dataframe(tree: Readable, *, output: int | str | None = None) -> Any:
     ------
     ImportError
         If pandas is not installed.
-    ValueError
-        If ``output`` does not exist.
     """
     view = as_view(tree, output, several=True)
     several = len(view.trees) > 1
@@ -88,7 +83,7 @@ def to_dataframe(tree: Readable, *, output: int | str | None = None) -> Any:
     ):
         suffix, schema = f" of {name}" * several, one.schema
         for node, row in enumerate(rows):
-            equation = view.equations[node][i]
+            equation = view.equations(node)[i]
             mean_loss = max(float(one.train_error[node, 0]), 0.0)
             row |= {
                 f"mean{suffix}": float(schema.restore_target(one.mean[node, 0])),
@@ -167,12 +162,12 @@ def coefficients(
     Returns
     -------
     pandas.DataFrame
-        One row per term, the one that moves the prediction most first, after a first
-        row for the value at the center of the node's rows. Categories that share a
-        number, and are printed together, have a row each:
+        First a row for the value at the center of the node's rows, then one per term,
+        the one that moves the prediction most first; of categories that are printed
+        together one each:
 
         - ``node``, ``term`` (as it is printed alone), ``column``; of several outputs
-          ``output`` as well, or ``class``: every class has an equation of its own.
+          ``output`` as well, or ``class``.
         - ``coefficient`` in units of the target per unit of the column; of an indicator
           the difference to rows without it.
         - ``standard_error``, and ``low`` and ``high`` of the interval; NaN where there
@@ -185,7 +180,7 @@ def coefficients(
     ImportError
         If pandas is not installed.
     ValueError
-        If the node or output does not exist, or the coverage is none.
+        If the node does not exist.
 
     Notes
     -----
@@ -215,7 +210,7 @@ def coefficients(
     names = view.tree.schema.target_names if several else ("",)
     leaves, rows = np.flatnonzero(view.tree.is_leaf).tolist(), list[dict[str, Any]]()
     for one in leaves if node is None else [node]:
-        for name, model in zip(names, view.equations[one], strict=True):
+        for name, model in zip(names, view.equations(one), strict=True):
             lines = [(CENTER, None, model.level, model.level_error, math.nan, math.nan)]
             lines += [
                 (t.label, t.name, t.factor, t.error, t.here, t.effect)
@@ -245,18 +240,15 @@ def summary(
     Returns
     -------
     str
-        First the rows and leaves, and the share of the variance that is explained on
-        the training rows (with a loss its mean). Then for each leaf its rows, the value
-        at their center, and for each term of its equation the coefficient, its standard
-        error, their ratio t, and an interval by the normal distribution, as printed
-        elsewhere (a dash where errors are not known). `coefficients` says what standard
-        errors are.
+        The share of the variance that is explained on the training rows (with a loss
+        its mean); then of each leaf the value at the center of its rows, and the terms
+        of its equation as printed elsewhere, with standard errors (see `coefficients`;
+        a dash where they are not known), the ratio t, and normal intervals.
 
     Raises
     ------
     ValueError
-        If the coverage is none, or several numbers are predicted and ``output`` is not
-        given.
+        If several numbers are predicted, and ``output`` is not given.
 
     Examples
     --------
@@ -287,7 +279,7 @@ def summary(
         path = f"[{node}] {words.path_sentence(whole, node)}"
         lines += ["=" * _WIDTH, *textwrap.wrap(path, _WIDTH)]
         for i in view.shown_in(node):
-            one, equation = view.trees[i], view.equations[node][i]
+            one, equation = view.trees[i], view.equations(node)[i]
             error = max(float(one.train_error[node, 0]), 0.0)
             error = number(one.loss.reported(error, one.schema.target_scale), digits=4)
             facts = f"n = {number(float(one.weight[node]))}, {one.loss.error_name}"
@@ -321,7 +313,7 @@ class NodeTable(NamedTuple):
 def node_table(view: View, node: int, max_terms: int) -> NodeTable:
     """List the largest terms of a node; of several classes these are the columns."""
     if len(view.trees) == 1:
-        (model,) = view.equations[node]
+        (model,) = view.equations(node)
         printed = printed_model(model, max_terms=max_terms)
         level = in_steps(model.level, model.target_spread)
         lines = [[CENTER, level, _around(model.level_error), ""]]

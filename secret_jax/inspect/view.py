@@ -7,9 +7,9 @@ know what the target is. Of numbers, and of two classes, k is one.
 
 import math
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain, compress
+from itertools import chain
 from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
@@ -113,6 +113,7 @@ class View:
     classes: Classes | None = None
     only: int | None = None
     n_outputs: int = 1
+    _equations: dict[int, list[Equation]] = field(default_factory=dict, init=False)
 
     @cached_property
     def trees(self) -> list[Tree]:
@@ -124,13 +125,12 @@ class View:
             return [tree.output(self.only)]
         return [tree.output(output) for output in range(tree.n_outputs)]
 
-    @cached_property
-    def equations(self) -> list[list[Equation]]:
-        """Equations of every node, one for each of the ``trees``, with all digits."""
-        nodes = range(self.tree.n_nodes)
-        return [
-            [model_in_original_units(t, node) for t in self.trees] for node in nodes
-        ]
+    def equations(self, node: int) -> list[Equation]:
+        """Equations of a node, one for each of the ``trees``, with all digits."""
+        if node not in self._equations:
+            found = [model_in_original_units(tree, node) for tree in self.trees]
+            self._equations[node] = found
+        return self._equations[node]
 
     def shown_in(self, node: int) -> list[int]:
         """Positions of the equations shown in a node: of classes with rows."""
@@ -139,7 +139,7 @@ class View:
         return np.flatnonzero(self.tree.mean[node] > 0).tolist()
 
     def equations_of(self, node: int) -> list[Equation]:
-        return [self.equations[node][i] for i in self.shown_in(node)]
+        return [self.equations(node)[i] for i in self.shown_in(node)]
 
     def n_numbers(self, precision: int | None = None) -> int:
         """Count the numbers in the splits and the equations of leaves, as printed.
@@ -147,7 +147,8 @@ class View:
         A gate has two more, its width and the shares of a row.
         """
         tree, count = self.tree, 0
-        for equation in chain(*compress(self.equations, tree.is_leaf)):
+        leaves = np.flatnonzero(tree.is_leaf).tolist()
+        for equation in chain(*map(self.equations, leaves)):
             terms = printed_model(equation, precision).terms
             count += 1 + sum(1 + (term.at != 0) for term in terms)
         for node in np.flatnonzero(~tree.is_leaf).tolist():
@@ -247,7 +248,7 @@ class View:
         """Range of a node's predictions, ``in_full`` in words; empty if unbounded."""
         if not self.is_scalar or self.tree.n_outputs > 1:
             return ""
-        (model,) = self.equations[node]
+        (model,) = self.equations(node)
         if self.classes is not None:
             ends = [model.low, model.high] if model.terms else [model.intercept]
             if math.isinf(ends[0]):

@@ -260,7 +260,11 @@ def facts_of(tree: Tree) -> list[str]:
             "so few rows the others say no more than noise "
             "(leaf__drops_regressors=False)"
         )
-    in_sums = _in_sums(tree)
+    leaf, gate = tree.is_leaf, tree.gate_width[tree.node_of] > 0
+    sums = (tree.kind == SplitKind.OBLIQUE) | gate
+    in_sums = np.any(tree.direction[sums], axis=0)
+    slopes = np.any(tree.coefficient[leaf, :, 1:], axis=(0, 1))
+    in_sums[: len(slopes)] |= slopes
     facts.append("; ".join(_missing_values(tree, in_sums)))
     bounded = []
     for column, low, high in schema.tails:
@@ -319,7 +323,7 @@ def _saved(tree: Tree) -> Iterator[str]:
 
 
 def _missing_values(tree: Tree, in_sums: np.ndarray) -> Iterator[str]:
-    """Say what unknown categories and missing numbers count as in the sums."""
+    """Say what unknown categories and missing numbers count as, in sums and splits."""
     schema = tree.schema
     # Otherwise splits on one column know a side of its gaps.
     axis = (tree.kind == SplitKind.AXIS) & (not schema.missing_columns)
@@ -327,12 +331,11 @@ def _missing_values(tree: Tree, in_sums: np.ndarray) -> Iterator[str]:
     means, in_splits, nothing = [], [], []
     for column, share in schema.missing_shares:
         name, position = quoted(schema.names[column]), schema.position_of(column)
-        if share >= 1:
-            nothing.append(name)
-            continue
         mean = number(schema.center[position], digits=4)
         words = f"{name} {mean} ({number(100 * share, digits=2)} % missing)"
-        if in_sums[position]:
+        if share >= 1:
+            nothing.append(name)
+        elif in_sums[position]:
             means.append(words)
         elif compared[position]:
             in_splits.append(words)
@@ -349,16 +352,6 @@ def _missing_values(tree: Tree, in_sums: np.ndarray) -> Iterator[str]:
     ):
         if columns:
             yield f"{fact}: {listed(columns, n_max=_N_COLUMNS)}"
-
-
-def _in_sums(tree: Tree) -> np.ndarray:
-    """Mask of the columns that equations, sums in splits and gates compute with."""
-    leaf, gate = tree.is_leaf, tree.gate_width[tree.node_of] > 0
-    in_sums = np.zeros(tree.direction.shape[1], bool)
-    slopes = np.any(tree.coefficient[leaf, :, 1:], axis=(0, 1))
-    in_sums[: len(slopes)] |= slopes
-    sums = (tree.kind == SplitKind.OBLIQUE) | gate
-    return in_sums | np.any(tree.direction[sums], axis=0)
 
 
 def mixture_facts(tree: Tree) -> str:

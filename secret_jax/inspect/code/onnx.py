@@ -230,8 +230,9 @@ def _equations(graph: _Graph, tree: Tree) -> tuple[np.ndarray, ...]:
     """Intercepts, slopes and ranges of the leaves in units of the target."""
     schema, leaf = tree.schema, tree.is_leaf
     weights = np.asarray(tree.coefficient[leaf, 0], np.float64) * schema.target_scale
-    slopes = np.zeros((len(weights), schema.n_columns))
-    slopes[:, : schema.n_regressors] = weights[:, 1:]
+    slopes = np.pad(
+        weights[:, 1:], ((0, 0), (0, schema.n_columns - schema.n_regressors))
+    )
     ends = (schema.restore_target(end[leaf, 0]) for end in tree.clip_range())
     return weights[:, 0] + schema.target_center, slopes[:, graph.order], *ends
 

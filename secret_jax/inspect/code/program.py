@@ -18,7 +18,7 @@ from secret_jax.inspect.equations import (
     model_in_original_units,
 )
 from secret_jax.inspect.view import Classes, Readable, as_view
-from secret_jax.losses.interface import Link, Loss
+from secret_jax.losses.interface import HIGHEST_LOG, Link, Loss
 from secret_jax.tree.structure import Tree
 from secret_jax.tree.totals import Side, leaves_below
 
@@ -102,12 +102,12 @@ def exact_equation(tree: Tree, node: int) -> Equation:
 
 def exact_conditions(tree: Tree, node: int) -> list[LinearSplit | CategorySplit]:
     """Convert a split; of one column, thresholds are the last float64 to go left."""
-    found = conditions_at(tree, node)
-    for i, (one, split) in enumerate(
-        zip(tree.comparisons_at(node), found, strict=True)
-    ):
+    found = []
+    pairs = zip(tree.comparisons_at(node), conditions_at(tree, node), strict=True)
+    for one, split in pairs:
         if isinstance(split, LinearSplit) and len(split.terms) == 1 and not split.width:
-            found[i] = replace(split, threshold=_last_to_go_left(tree, one, split))
+            split = replace(split, threshold=_last_to_go_left(tree, one, split))
+        found.append(split)
     return found
 
 
@@ -180,10 +180,11 @@ class Writer:
     a sum, and a value that is cut at those of its bounds that are finite.
     """
 
-    # The words for or, and, not; what is 1 where a condition holds, and else 0; what
-    # stands between addends.
+    # The words for or, and, not; what is 1 where a condition holds, and else 0; the
+    # name of the exponential; what stands between addends.
     logical: ClassVar[tuple[str, str, str]]
     indicator: ClassVar[str]
+    exponential: ClassVar[str]
     blank: ClassVar[str] = " "
 
     def __init__(self, model: ExportedModel):
@@ -224,6 +225,12 @@ class Writer:
     def added(self, addends: Sequence[str]) -> str:
         """Join signed addends, of which the first needs no plus."""
         return self.blank.join(addends).removeprefix("+ ") or self.number(0.0)
+
+    def undone(self, score: str) -> str:
+        """Write what follows from a sum by a link that knows no other sums."""
+        if self.model.link == "exponential":
+            return f"{self.exponential}({self.clip(score, -math.inf, HIGHEST_LOG)})"
+        return self.clip(score, 0.0, 1.0) if self.model.link == "clip" else score
 
     def costs(self, chances: Sequence[str], sign: str) -> list[str]:
         """Write the average cost of naming each class; empty if all cost the same."""

@@ -23,19 +23,11 @@ from secret_jax.inspect.equations import (
     conditions_at,
 )
 from secret_jax.inspect.printing import counted_leaves
-from secret_jax.losses.interface import HIGHEST_LOG
 from secret_jax.tree.soft import HARD_LOGIT
 from secret_jax.tree.structure import Tree
 from secret_jax.tree.totals import Side, way_to
 
 _WIDTH = 88  # characters in a line, as formatters have it
-# What follows from a sum by the inverse link, and from several.
-_BY_LINK: dict[str, tuple[str, str]] = {
-    "identity": ("total", ""),
-    "exponential": (f"exp(min(total, {HIGHEST_LOG}))", ""),
-    "softmax": ("gate(total)", "softmax(scores)"),
-    "clip": ("clip(total, 0.0, 1.0)", "[clip(score, 0.0, 1.0) for score in scores]"),
-}
 # Functions, each before those that it calls.
 _HELPERS = f"""
 def softmax(scores):
@@ -90,6 +82,7 @@ class _PythonWriter(Writer):
     """Functions of a model, and the ``cells`` of a row that these ask for."""
 
     logical, indicator = ("or", "and", "not"), "{}"
+    exponential = "exp"
     blank = "\n"  # where a line may break; names are written without
 
     def __init__(self, model: ExportedModel):
@@ -210,15 +203,19 @@ class _PythonWriter(Writer):
     def _answer(self) -> Iterator[str]:
         """Write the sum, or the list of several, and what follows."""
         model = self.model
-        of_total, of_scores = _BY_LINK[model.link]
         constants = [self.number(one) for one in model.constants]
         calls = [f"tree_{i}(row)" for i in range(len(model.trees))]
         several = len(constants) > 1
         if several:
             lists = ",\n".join([f"[{', '.join(constants)}]", *calls])
             yield _statement("scores = ", f"[sum(each) for each in zip({lists})]")
+            of_scores = f"[{self.undone('score')} for score in scores]"
+            of_scores = "softmax(scores)" if model.link == "softmax" else of_scores
         else:
             yield _statement("total = ", "\n+ ".join([*constants, *calls]))
+            of_total = (
+                "gate(total)" if model.link == "softmax" else self.undone("total")
+            )
         if model.classes is None:
             yield f"    return {of_total}"
             return

@@ -19,7 +19,6 @@ from secret_jax.inspect.code.program import (
     plain_category,
 )
 from secret_jax.inspect.equations import CategorySplit
-from secret_jax.losses.interface import HIGHEST_LOG
 from secret_jax.tree.structure import Tree
 from secret_jax.tree.totals import Side
 
@@ -52,7 +51,7 @@ def sql_code(model: ExportedModel, column_name: str, table: str | None) -> str:
 class _SqlWriter(Writer):
     """SQL with quoted names of columns, and a prefix that begins no name of these."""
 
-    logical = "OR", "AND", "NOT"
+    logical, exponential = ("OR", "AND", "NOT"), "EXP"
     indicator = "CASE WHEN {} THEN 1e0 ELSE 0e0 END"
 
     def __init__(self, model: ExportedModel, *names: str):
@@ -188,13 +187,10 @@ class _SqlWriter(Writer):
 
     def _by_link(self, scores: list[str]) -> list[str]:
         link, ends = self.model.link, (-_MOST_LOG_ODDS, _MOST_LOG_ODDS)
-        if link == "identity":
-            return scores
-        if link == "exponential":
-            return [f"EXP({self.clip(one, -math.inf, HIGHEST_LOG)})" for one in scores]
-        if link == "clip":
-            shares = [self.clip(score, 0.0, 1.0) for score in scores]
-            return [f"1e0 - {shares[0]}", *shares] if len(scores) == 1 else shares
+        if link != "softmax":
+            values = list(map(self.undone, scores))
+            alone = link == "clip" and len(values) == 1
+            return [f"1e0 - {values[0]}"] * alone + values
         if len(scores) == 1:
             odds = [f"EXP({self.clip(sign + scores[0], *ends)})" for sign in ("", "-")]
             return [f"1e0 / (1e0 + {each})" for each in odds]
