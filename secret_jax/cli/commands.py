@@ -388,7 +388,7 @@ def _read_rows(
 ) -> tuple[TableFile, pd.DataFrame]:
     """Read a file, and its columns for the model, as those of the fit were."""
     schema, needed = model._schema, [*model._schema.input_names]
-    reading = Reading.of_schema(schema)
+    reading = Reading.of_model(model)
     if hasattr(model, "reading_"):  # of a fit on a file
         reading = Reading.from_json(model.reading_)
     reading = replace(reading, missing=(*reading.missing, *arguments.na))

@@ -23,7 +23,6 @@ import pandas as pd
 from pandas.api.types import is_string_dtype
 
 from secret_jax.cli.messages import CommandError
-from secret_jax.data.schema import TableSchema
 from secret_jax.inspect.printing import listed
 from secret_jax.runtime.optional import imported
 
@@ -411,8 +410,9 @@ class Reading:
         return spread.astype(types_of.get(chosen.kind, "datetime64[s]"))
 
     @classmethod
-    def of_schema(cls, schema: TableSchema) -> Self:
+    def of_model(cls, model: Any) -> Self:
         """Derive the reading of a model that was fitted in Python."""
+        schema = model._schema
         formats = dict.fromkeys(schema.input_names, ColumnFormat())
         texts = [schema.names[column] for column, _ in schema.levels]
         for column, values in zip(schema.discrete, schema.categories, strict=True):

@@ -240,7 +240,7 @@ def fitted_models(
     if not isinstance(models, Models):
         raise TypeError(
             f"{name} returned {type(models).__name__}. Return Models(coefficient, "
-            "degrees) of secret_jax.interfaces."
+            "degrees) of secret_jax.models.interface."
         )
     given = np.shape(models.coefficient), np.shape(models.degrees)
     if given != (parent.shape, parent.shape[:1]):

@@ -24,15 +24,16 @@ from secret_jax import (
     SecretSplits,
 )
 from secret_jax.estimators.parameters import NAMED
-from secret_jax.fit.interface import Fitted, Refined
-from secret_jax.interfaces import (
-    OneNodeFinder,
+from secret_jax.fit.interface import (
+    Fitted,
     Pruned,
     PruningRule,
+    Refined,
     Refinement,
-    Split,
 )
 from secret_jax.runtime.values import at_least, constraints_of, real
+from secret_jax.splits.interface import Split
+from secret_jax.splits.one_node import OneNodeFinder
 from secret_jax.tree.reshape import compact
 from secret_jax.tree.structure import SplitKind
 

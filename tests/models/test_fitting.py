@@ -13,10 +13,10 @@ from handmade import CHAIN, tree_on_numbers
 
 from secret_jax import Constant, LeastSquares, Ridge, SecretRegressor
 from secret_jax.data.rows import Rows, Table, join
-from secret_jax.interfaces import LeafModel, Models
 from secret_jax.models import fitting
 from secret_jax.models.errors import total_error
 from secret_jax.models.fitting import fit_models, node_statistics
+from secret_jax.models.interface import LeafModel, Models
 from secret_jax.tree.routing import paths_of, values
 from secret_jax.tree.structure import ARRAY_FIELDS, Tree
 

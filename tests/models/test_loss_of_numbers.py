@@ -12,8 +12,8 @@ from scipy.optimize import minimize
 from sklearn.linear_model import QuantileRegressor, TweedieRegressor
 
 from secret_jax import Quantile, SecretRegressor
-from secret_jax.interfaces import Loss
 from secret_jax.losses.classes import CrossEntropy
+from secret_jax.losses.interface import Loss
 from secret_jax.losses.numbers import Gamma, QuasiPoisson
 from secret_jax.tree.file import ModelFileError
 

@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from level_batches import NodeRows, find, level_of
 
-from secret_jax.interfaces import Node, OneNodeFinder, Split
+from secret_jax.splits.interface import Split
+from secret_jax.splits.one_node import Node, OneNodeFinder
 from secret_jax.tree.structure import SplitKind
 
 

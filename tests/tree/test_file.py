@@ -24,7 +24,7 @@ from secret_jax import (
     SecretRegressor,
     SecretSplits,
 )
-from secret_jax.interfaces import LeafModel
+from secret_jax.models.interface import LeafModel
 from secret_jax.tree.file import (
     FORMAT_VERSION,
     ModelFileError,
