@@ -51,12 +51,6 @@ def assert_uniform(X, low, high):
     assert_independent(*X.T)
 
 
-def assert_equally_likely(x, *values):
-    found, counts = np.unique(x, return_counts=True)
-    assert found.tolist() == list(values)
-    assert stats.chisquare(counts).pvalue > 1e-6
-
-
 def assert_normal(noise, X):
     """Noise has a standard normal distribution, and is that of no attribute."""
     assert stats.kstest(noise, "norm").pvalue > 1e-6
@@ -66,23 +60,16 @@ def assert_normal(noise, X):
 # Synthetic sets
 
 
+@everywhere
 @pytest.mark.parametrize("make", GENERATORS)
-def test_shapes_types_and_seeds(make):
-    X, y = make()
+def test_seeds_draw_the_same_rows_whatever_jax_is_set_to(make, device):
+    X, y = make(device=device)
     assert X.shape == (16384, 2 if make is make_3dsin else 10)
-    assert X.dtype == y.dtype == np.float64
-    random = np.random.default_rng(3)
-    first, again, other = (make(50, random_state=seed) for seed in (3, random, random))
-    for a, b, c in zip(first, again, other, strict=True):
-        np.testing.assert_array_equal(a, b)
-        assert not np.array_equal(a, c)
-
-
-@pytest.mark.parametrize("make", GENERATORS)
-def test_rows_born_on_a_device_are_the_same_whatever_jax_is_set_to(make):
+    assert X.dtype == y.dtype == (np.float32 if device else np.float64)
+    assert isinstance(X, jax.Array) == bool(device)
     random = np.random.default_rng(3)
     first, again, other = (
-        make(50, random_state=seed, device="cpu") for seed in (3, random, random)
+        make(50, random_state=seed, device=device) for seed in (3, random, random)
     )
     with (
         jax.default_prng_impl("rbg"),
@@ -90,14 +77,11 @@ def test_rows_born_on_a_device_are_the_same_whatever_jax_is_set_to(make):
         jax.enable_x64(True),
         jax.numpy_dtype_promotion("strict"),
     ):
-        set_otherwise = make(50, random_state=3, device="cpu:0")
-    assert all(isinstance(a, jax.Array) and a.dtype == np.float32 for a in first)
+        set_otherwise = make(50, random_state=3, device=device and f"{device}:0")
     for a, *same, c in zip(first, again, set_otherwise, other, strict=True):
         for b in same:
             np.testing.assert_array_equal(a, b)
         assert not np.array_equal(a, c)
-    with pytest.raises(ValueError, match="device='card' names no device"):
-        make(50, device="card")
 
 
 @everywhere
@@ -123,9 +107,10 @@ def test_fried_is_its_formula_and_noise(device):
 @everywhere
 def test_cart_is_its_formula_and_noise(device):
     X, y = made(make_cart, device, random_state=1)
-    assert_equally_likely(X[:, 0], -1, 1)
-    for column in X[:, 1:].T:
-        assert_equally_likely(column, -1, 0, 1)
+    for column, values in zip(X.T, [[-1, 1], *[[-1, 0, 1]] * 9], strict=True):
+        found, counts = np.unique(column, return_counts=True)
+        assert found.tolist() == values
+        assert stats.chisquare(counts).pvalue > 1e-6
     assert_independent(*X.T)
     x = dict(enumerate(X.T, start=1))
     left = -3 + 3 * x[5] + 2 * x[6] + x[7]
@@ -148,6 +133,11 @@ def test_cart_is_its_formula_and_noise(device):
 def test_bad_arguments_are_named(make, argument, value):
     with pytest.raises(ValueError, match=f"'{argument}' parameter of {make.__name__}"):
         make(**{argument: value})
+
+
+def test_a_device_that_is_not_there_is_named():
+    with pytest.raises(ValueError, match="device='card' names no device"):
+        make_fried(50, device="card")
 
 
 # Folders

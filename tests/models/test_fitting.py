@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from configurations import STRUCTURE_FIELDS
 from handmade import CHAIN, tree_on_numbers
-from secret_jax.interfaces import LeafModel, Models
 
 from secret_jax import Constant, LeastSquares, Ridge, SecretRegressor
 from secret_jax.data.rows import Rows, Table, join
