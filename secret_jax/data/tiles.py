@@ -198,6 +198,7 @@ class TiledRows:
         found = jnp.where(inside, found, jnp.zeros((), found.dtype))
         if self.axis is None:
             return found
+        # Those of the devices before come first.
         upto, here = self._upto(self.length)
         place = jnp.arange(n, dtype=jnp.int32) - (upto[here] - self.length)[:, None]
         place = place.reshape(inside.shape)
@@ -231,15 +232,7 @@ class TiledRows:
         last = first + jnp.maximum(-(-self.length // self.tile), 1)[:, None] - 1
         last = jnp.minimum(last, most)
         start = below[first] - of_tile[first]
-        mass, is_here = below[last] - start, None
-        wanted = share * mass
-        if self.axis is not None:
-            mass = jnp.where(self.length[:, None] > 0, mass, 0.0)
-            upto, here = self._upto(mass)
-            wanted = share * upto[-1]
-            passed = (upto <= wanted) & (upto < upto[-1])
-            is_here = jnp.sum(passed, axis=0) == here
-            wanted = wanted - (upto[here] - mass)
+        wanted, is_here = self._shares_here(share, below[last] - start)
         wanted = start + wanted
         number = jnp.searchsorted(below, wanted, side="right", method="compare_all")
         number = jnp.clip(number.astype(jnp.int32), first, last)
@@ -249,10 +242,20 @@ class TiledRows:
         passed = (within <= wanted[..., None]) & (within < within[..., -1:])
         place = jnp.sum(passed, axis=-1, dtype=jnp.int32)
         found = jnp.moveaxis(values[number, ..., place], 1, -1)
-        if is_here is None:
+        if self.axis is None:
             return found
         is_here = is_here.reshape(len(found), *(1,) * (found.ndim - 2), -1)
         return self._of_all(jnp.where(is_here, found, 0))
+
+    def _shares_here(self, share: Array, mass: Array) -> tuple[Array, Array]:
+        """What shares of a node's weight are of its mass here, and which end here."""
+        if self.axis is None:
+            return share * mass, jnp.ones_like(share, bool)
+        mass = jnp.where(self.length[:, None] > 0, mass, 0.0)
+        upto, here = self._upto(mass)
+        wanted = share * upto[-1]
+        passed = (upto <= wanted) & (upto < upto[-1])
+        return wanted - (upto[here] - mass), jnp.sum(passed, axis=0) == here
 
     def _of_tiles(self, values: Array) -> Array:
         """What each tile's node has."""

@@ -104,7 +104,7 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
         """
         plan, seen = self._plan(), copy(self)  # which notes names of features
         with self._fitting(X) as progress:
-            devices = () if self.device else devices_of(X)
+            devices = devices_of(X, self.device)
             plan = replace(plan, progress=progress, devices=devices)
             given = seen._given(X, y, sample_weight, groups)
             others = seen._pruning_rows(eval_set, given)
@@ -187,7 +187,9 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
         plan = model._plan()
         with self._fitting(X) as progress:
             (given,) = scaled_rows(model._given(X, y, sample_weight))
-            fitted = fit_tree(replace(plan, progress=progress), given, None).fitted
+            devices = devices_of(X, self.device)
+            plan = replace(plan, progress=progress, devices=devices)
+            fitted = fit_tree(plan, given, None).fitted
         path, errors = training_path(fitted.candidates[0].trees[0], fitted.training)
         return Bunch(ccp_alphas=path.alphas, impurities=errors)
 

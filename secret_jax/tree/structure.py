@@ -320,7 +320,7 @@ _HINTS = {
     if hasattr(hint, "dim_str")
 }
 AXES = {name: tuple(hint.dim_str.split()) for name, hint in _HINTS.items()}
-_WHOLE = {name for name, hint in _HINTS.items() if "int32" in hint.dtypes}
+WHOLE = {name for name, hint in _HINTS.items() if "int32" in hint.dtypes}
 ARRAY_FIELDS = tuple(AXES)
 COMPARISON_FIELDS = tuple(name for name in AXES if AXES[name][0] == "comparisons")
 # Values in a leaf of the fields that describe a split.
@@ -365,8 +365,8 @@ def flaw_of(tree: Tree) -> str:
         sizes["coefficients"] = 1 + schema.n_regressors
         for name, axes in AXES.items():
             array, shape = getattr(tree, name), tuple(sizes[axis] for axis in axes)
-            wanted, found = "int32" if name in _WHOLE else "float or bool", array.dtype
-            right = found == "i4" if name in _WHOLE else found.kind in "fb"
+            wanted, found = "int32" if name in WHOLE else "float or bool", array.dtype
+            right = found == "i4" if name in WHOLE else found.kind in "fb"
             if array.shape != shape or not right:
                 own = f"{name} is {found} of shape {array.shape}"
                 return f"{own}, not {wanted} of shape {shape}"

@@ -68,7 +68,7 @@ class Tiled(Ragged):
 
 
 class Shared(Tiled):
-    """Rows of all nodes on several devices, some on a few; an axis of `vmap`."""
+    """Rows of nodes on several devices, or a few of them; an axis of `vmap`."""
 
     def __init__(self, n_devices):
         super().__init__(64)

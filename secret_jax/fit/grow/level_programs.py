@@ -63,8 +63,7 @@ class Given(NamedTuple):
     """What becomes of the rows of nodes: arrays with a leading axis of nodes."""
 
     kept: AnyArray  # (n_nodes, 2), bool: whether rows on the left, on the right are
-    # (n_nodes,), int32: where rows begin in the order of a device, device by device.
-    start: AnyArray
+    start: AnyArray  # (n_nodes,), int32: where the rows begin in each device's order
     discrete: AnyArray  # (n_nodes,), bool
     attribute: AnyArray  # (n_nodes,), int32: of discrete splits
     direction: AnyArray  # (n_nodes, n_columns), float32

@@ -235,7 +235,7 @@ class OnDevice(Execution):
                 self._tiles = roomier(self._tiles, n_nodes=more, mesh=self._mesh)
                 self._room += more
                 given = Given(*(padded(array, self._room) for array in given))
-            given = given._replace(start=given.start.T.ravel())
+            given = given._replace(start=given.start.T.ravel())  # device by device
             n = self._schema.n_regressors
             self._tiles, sums = divided(
                 self._tiles, given, n_regressors=n, mesh=self._mesh
