@@ -41,72 +41,81 @@ def reads_once(rows: Any, n_numbers: int) -> bool:
 
 def read_once(
     rows: Any,
-    function: Callable[..., tuple[Sequence[Array], Sequence[Array]]],
+    function: Callable[..., tuple[Array, Sequence[Array], Sequence[Array], Any]],
     of_nodes: Sequence[Array],
     arrays: Sequence[Array],
     n_starts: int = 1,
-) -> tuple[Float[Array, "n_nodes n_starts n_sums"], Float[Array, "n_tiles n tile"]]:
-    """Sums over the rows of nodes, and what is written of rows, in one reading of them.
+) -> tuple[Array, Array, Array]:
+    """Weighted products of rows with themselves, in one reading of the rows.
 
     A program takes a tile and a start; rows lie side by side, one a thread, and sums
-    stay in registers. ``function(start, of_node, of_row)`` gives what is summed and
-    what is written: lists of numbers of rows. ``of_node[i](*index)`` is a number of
-    the node, and ``of_row[i](column)`` are numbers of rows.
+    stay in registers. ``function(start, of_node, columns)`` gives a weight, numbers of
+    a row, what else is summed, and what is written. It finds numbers of the node by
+    ``of_node[i](*index)``, and of every array its columns, or the only one.
+
+    Returns products of the numbers (n_nodes, n_starts, n, n), the other sums (n_nodes,
+    n_starts, n_others), and what is written (n_tiles, n_written, tile).
     """
     from jax.experimental import pallas as pl
 
-    def none() -> Array:
-        return jnp.zeros(_BLOCK, arrays[0].dtype)
+    n_tiles, tile, dtype = len(arrays[0]), rows.tile, arrays[0].dtype
 
-    tile, n_tiles = rows.tile, len(arrays[0])
-    one = [lambda *_: 1.0] * len(of_nodes), [lambda *_: none()] * len(arrays)
-    n_sums, n_written = map(len, jax.eval_shape(lambda: function(0, *one)))
+    def made(start: Any, of_node: Any, read: Any, arrays: Any = arrays) -> Any:
+        columns = [
+            [read(array, i) for i in range(array.shape[1])]
+            if len(array.shape) == 3
+            else read(array)
+            for array in arrays
+        ]
+        return function(start, of_node, columns)
+
+    def none(*_: Any) -> Array:
+        return jnp.zeros(_BLOCK, dtype)
+
+    one = [lambda *_: 1.0] * len(of_nodes)
+    _, z, others, written = jax.eval_shape(lambda: made(0, one, none))
+    row, column = np.tril_indices(len(z))
+    n_sums, n_written = len(row) + len(others), len(written)
 
     def of_tile(*refs: Any) -> None:
-        (node_ref, first_ref, length_ref), refs = refs[:3], refs[3:]
-        node_refs, row_refs = refs[: len(of_nodes)], refs[len(of_nodes) : -2]
+        node_ref, first_ref, length_ref, *refs, sums_ref, written_ref = refs
+        node_refs, row_refs = refs[: len(of_nodes)], refs[len(of_nodes) :]
         start, place = pl.program_id(0), pl.program_id(1)
         node = node_ref[place]
         of_node = [lambda *at, ref=ref: ref[(node, *at)] for ref in node_refs]
 
         def add(number: Array, sums: tuple[Array, ...]) -> tuple[Array, ...]:
             some = pl.ds(number * _BLOCK, _BLOCK)
-            of_row = [lambda *at, ref=ref: ref[(place, *at, some)] for ref in row_refs]
-            found, written = function(start, of_node, of_row)
-            for column, values in enumerate(written):
-                refs[-1][place, column, some] = values
-            return tuple(old + new for old, new in zip(sums, found, strict=True))
+            weight, z, others, written = made(
+                start, of_node, lambda ref, *at: ref[(place, *at, some)], row_refs
+            )
+            for i, values in enumerate(written):
+                written_ref[place, i, some] = values
+            weighted = [weight * values for values in z]
+            products = (weighted[i] * z[j] for i in range(len(z)) for j in range(i + 1))
+            found = [*products, *others]
+            return tuple(map(jnp.add, sums, found))
 
         # Without rows, or where a node has settled, there is nothing to add up.
         filled = jnp.clip(length_ref[node] - (place - first_ref[node]) * tile, 0, tile)
         n_blocks = tile // _BLOCK if n_written else (filled + _BLOCK - 1) // _BLOCK
         sums = jax.lax.fori_loop(0, n_blocks, add, (none(),) * n_sums)
         for number, values in enumerate(sums):
-            refs[-2][place, start, number] = jnp.sum(values)
+            sums_ref[place, start, number] = jnp.sum(values)
 
-    # An array without entries is none for the compiler.
+    # The compiler knows no array without entries.
     shapes = (n_tiles, n_starts, max(n_sums, 1)), (n_tiles, max(n_written, 1), tile)
     node = jnp.arange(rows.n_nodes) if rows.node is None else rows.node
     sums, written = kernel(
         of_tile,
         1,
         grid=(n_starts, n_tiles),
-        out_shape=[jax.ShapeDtypeStruct(shape, arrays[0].dtype) for shape in shapes],
+        out_shape=[jax.ShapeDtypeStruct(shape, dtype) for shape in shapes],
     )(node, rows.first, rows.length, *of_nodes, *arrays)
-    return rows.of_nodes(sums), written
-
-
-def triangle(left: Sequence[Array], right: Sequence[Array]) -> list[Array]:
-    """Products of two lists of numbers of rows, below the diagonal and on it."""
-    return [a * b for i, a in enumerate(left) for b in right[: i + 1]]
-
-
-def symmetric(packed: Float[Array, "... n_sums"], n: int) -> Float[Array, "... n n"]:
-    """The matrices of which `triangle` made a list."""
-    row, column = np.tril_indices(n)
-    place = np.zeros((n, n), int)
+    sums = rows.of_nodes(sums)
+    place = np.zeros((len(z), len(z)), int)
     place[row, column] = place[column, row] = np.arange(len(row))
-    return packed[..., place]
+    return sums[..., place], sums[..., len(row) :], written
 
 
 def sums_of_nodes(

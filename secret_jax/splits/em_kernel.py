@@ -7,6 +7,7 @@ for accelerators without Triton.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from secret_jax.data.kernels import kernel, read_once, symmetric, triangle
+from secret_jax.data.kernels import kernel, read_once
 from secret_jax.runtime.linalg import AnyArray, namespace
 
 
@@ -28,71 +29,54 @@ def shares(odds: AnyArray) -> tuple[AnyArray, AnyArray]:
 
 def products_about(
     rows: Any,
-    center: Float[Array, "n_nodes n"],
+    centers: Sequence[Float[Array, "n_nodes _ n"]],
     arrays: Sequence[Array],
-    matrix: Sequence[Float[Array, "n_nodes n n"]] = (),
-) -> tuple[Float[Array, "n_nodes n_joint n_joint"], Array]:
-    """Weighted products of rows (1, z) with themselves, and these rows.
+    weight: Float[Array, "n_tiles n_starts tile"],
+    *matrix: Float[Array, "n_nodes n n"],
+) -> tuple[Float[Array, "n_nodes n_starts n_joint n_joint"], Array]:
+    """Weighted products of rows (1, z) with themselves; z is less some centers.
 
-    z is less a center and, if there is one, by a lower triangular matrix, with which
-    rows are written. ``arrays``: columns, outputs, and the weight.
+    And by a lower triangular matrix, if there is one: these rows are the second result.
     """
-    sizes = [array.shape[1] for array in arrays[:-1]]
+    n_starts = weight.shape[1]
+    centers = [jnp.repeat(a, n_starts // a.shape[1], axis=1) for a in centers]
 
-    def one(_: Any, of_node: Any, of_row: Any) -> Any:
-        center, *triangular = of_node
-        weight = of_row[-1]()
-        z = [row(i) for row, n in zip(of_row, sizes, strict=False) for i in range(n)]
-        z = [values - center(i) for i, values in enumerate(z)]
-        for by in triangular:
-            z = [_weighted(functools.partial(by, i), z[: i + 1]) for i in range(len(z))]
+    def one(start: Any, of_node: Any, columns: Any) -> Any:
+        *values, weights = columns
+        z = [*itertools.chain(*values)]
+        for center in of_node[: len(centers)]:
+            z = [a - center(start, i) for i, a in enumerate(z)]
+        for by in of_node[len(centers) :]:
+            z = [_weighted(by, (i,), z[: i + 1]) for i in range(len(z))]
+        weight = weights[0]
+        for label, other in enumerate(weights[1:], 1):
+            weight = jnp.where(start == label, other, weight)
         z = [jnp.ones_like(weight), *z]
-        return triangle([weight * values for values in z], z), z if triangular else []
+        return weight, z, [], z if matrix else []
 
-    sums, z = read_once(rows, one, (center, *matrix), arrays)
-    return symmetric(sums[:, 0], 1 + sum(sizes)), z
+    given = (*arrays, weight)
+    products, _, z = read_once(rows, one, (*centers, *matrix), given, n_starts)
+    return products, z
 
 
-def _weighted(weight: Any, values: Sequence[Array]) -> Array:
-    """Sum of some numbers of rows, by numbers of their node."""
-    products = (weight(i) * value for i, value in enumerate(values))
+def _weighted(weight: Any, at: tuple[Any, ...], values: Sequence[Array]) -> Array:
+    """Sum of some numbers of rows, by numbers that their node has at a place."""
+    products = (weight(*at, i) * value for i, value in enumerate(values))
     return functools.reduce(jnp.add, products)
 
 
-def scatter_of_classes(
-    rows: Any, of_nodes: Sequence[Array], arrays: Sequence[Array]
-) -> Float[Array, "n_nodes n n"]:
-    """Scatter about the means of two classes; see `secret_jax.splits.labelled`."""
-    n = arrays[0].shape[1]
-
-    def one(_: Any, of_node: Any, of_row: Any) -> Any:
-        (shift, mean, unit), (x, weight) = of_node, of_row
-        apart = [x(i) - shift(i) for i in range(n)]
-        found = []
-        for label in range(2):
-            z = [(a - mean(label, i)) * unit(i) for i, a in enumerate(apart)]
-            found.append(triangle([weight(label) * values for values in z], z))
-        return [jnp.add(*pair) for pair in zip(*found, strict=True)], []
-
-    return symmetric(read_once(rows, one, of_nodes, arrays)[0][:, 0], n)
-
-
 def moments_of_sides(
-    rows: Any, form: Array, by_sign: Array, arrays: Sequence[Array]
+    rows: Any, of_nodes: Sequence[Array], arrays: Sequence[Array]
 ) -> Float[Array, "n_nodes n_starts n_joint n_joint"]:
     """Moments of the first component at the start; see `secret_jax.splits.secret`."""
-    n_joint, n_starts = arrays[0].shape[1], form.shape[1]
 
-    def one(start: Any, of_node: Any, of_row: Any) -> Any:
-        z = [of_row[0](column) for column in range(n_joint)]
-        odds = _weighted(functools.partial(of_node[0], start), z)
-        hard = jnp.where(odds > 0, 1.0, 0.0)
-        share = of_row[1]() * jnp.where(of_node[1](start), hard, shares(odds)[0])
-        return triangle([share * values for values in z], z), []
+    def one(start: Any, of_node: Any, columns: Any) -> Any:
+        (form, by_sign), (z, weight) = of_node, columns
+        odds = _weighted(form, (start,), z)
+        side = jnp.where(odds > 0, 1.0, 0.0)
+        return weight * jnp.where(by_sign(start), side, shares(odds)[0]), z, [], []
 
-    return symmetric(
-        read_once(rows, one, (form, by_sign), arrays, n_starts)[0], n_joint
-    )
+    return read_once(rows, one, of_nodes, arrays, of_nodes[0].shape[1])[0]
 
 
 def moments_and_likelihood(
@@ -101,32 +85,29 @@ def moments_and_likelihood(
     Float[Array, "n_nodes n_starts n_joint n_joint"], Float[Array, "n_nodes n_starts"]
 ]:
     """Moments of the first component and the log-likelihood; see `mixture.expect`."""
-    n_joint, n_starts = arrays[0].shape[1], forms[0].shape[1]
 
-    def one(start: Any, of_node: Any, of_row: Any) -> Any:
-        weight, z = of_row[1](), [of_row[0](column) for column in range(n_joint)]
+    def one(start: Any, of_node: Any, columns: Any) -> Any:
+        z, weight = columns
         first, second = _log_densities(of_node, z, start)
         share, both = shares(first - second)
         likelihood = weight * (jnp.maximum(first, second) + jnp.log(both))
-        share = weight * share
-        return [*triangle([share * values for values in z], z), likelihood], []
+        return weight * share, z, [likelihood], []
 
-    sums, _ = read_once(rows, one, forms, arrays, n_starts)
-    return symmetric(sums, n_joint), sums[..., -1]
+    moments, others, _ = read_once(rows, one, forms, arrays, forms[0].shape[1])
+    return moments, others[..., 0]
 
 
 def likelier_first(
     rows: Any, forms: Sequence[Array], arrays: Sequence[Array]
 ) -> Float[Array, "n_tiles tile"]:
     """Weights of the rows that rather belong to the first component."""
-    n_joint = arrays[0].shape[1]
 
-    def one(_: Any, of_node: Any, of_row: Any) -> Any:
-        z = [of_row[0](column) for column in range(n_joint)]
+    def one(_: Any, of_node: Any, columns: Any) -> Any:
+        z, weight = columns
         first, second = _log_densities(of_node, z)
-        return [], [jnp.where(first > second, of_row[1](), 0.0)]
+        return weight, [], [], [jnp.where(first > second, weight, 0.0)]
 
-    return read_once(rows, one, forms, arrays)[1][:, 0]
+    return read_once(rows, one, forms, arrays)[2][:, 0]
 
 
 def _log_densities(of_node: Any, z: Sequence[Array], *start: Any) -> list[Array]:
@@ -136,8 +117,8 @@ def _log_densities(of_node: Any, z: Sequence[Array], *start: Any) -> list[Array]
     for component in range(2):
         squares = jnp.zeros_like(z[0])
         for row in range(len(z) - 1):  # of a triangle beside a column of means
-            entries = functools.partial(factor, *start, component, row)
-            squares += _weighted(entries, z[: row + 2]) ** 2
+            at = *start, component, row
+            squares += _weighted(factor, at, z[: row + 2]) ** 2
         found.append(constant(*start, component) - 0.5 * squares)
     return found
 

@@ -130,20 +130,21 @@ def whiten(level: Level) -> Whitened:
     shift = xp.concatenate(first, axis=-1)
     once = reads_once(rows, 1 + shift.shape[-1])
 
-    def about(rows: Any, of_nodes: Any, arrays: Any) -> tuple[AnyArray]:
-        centred = _centred(rows, of_nodes[0], arrays)
-        return moments_of(rows, (), (centred, arrays[2]))
+    def about(center: AnyArray, *matrix: AnyArray) -> tuple[AnyArray, AnyArray]:
+        weight = level.weight[:, None]
+        found, z = products_about(rows, [center[:, None]], arrays[:2], weight, *matrix)
+        return found[:, 0], z
 
     if once:
-        found, _ = products_about(rows, shift, arrays)
+        found, _ = about(shift)
         weight, moment = found[:, 0, 0], found[:, 0, 1:]
     else:
         weight, moment = rows.total(_moments, (shift,), arrays)
     mean = shift + safe_divide(moment, weight[:, None])
     if once:
-        scatter = products_about(rows, mean, arrays)[0][:, 1:, 1:]
+        scatter = about(mean)[0][:, 1:, 1:]
     else:
-        (scatter,) = rows.total(about, (mean,), arrays)
+        (scatter,) = rows.total(_scatter, (mean,), arrays)
     covariance = safe_divide(scatter, weight[:, None, None])
     deviation = xp.sqrt(xp.diagonal(covariance, axis1=-2, axis2=-1))
     deviation = xp.where(deviation > 0, deviation, 1.0)
@@ -151,7 +152,7 @@ def whiten(level: Level) -> Whitened:
     whitener, active = inverse_cholesky(correlation, DEPENDENT)
     scaled = whitener / deviation[:, None, :]
     if once:
-        total, z = products_about(rows, mean, arrays, [scaled])
+        total, z = about(mean, scaled)
     else:
         (z,) = rows.each(_coordinates, (mean, scaled), arrays)
         (total,) = rows.total(moments_of, (), (z, level.weight))
@@ -174,6 +175,10 @@ def _moments(rows: Any, of_nodes: Any, arrays: Any) -> tuple[AnyArray, AnyArray]
     apart, weight = _centred(rows, of_nodes[0], arrays), arrays[2]
     moment = rows.products(weight[..., None, :], apart)[..., 0, :]
     return rows.sums(weight), moment
+
+
+def _scatter(rows: Any, of_nodes: Any, arrays: Any) -> tuple[AnyArray]:
+    return moments_of(rows, (), (_centred(rows, of_nodes[0], arrays), arrays[2]))
 
 
 def _coordinates(rows: Any, of_nodes: Any, arrays: Any) -> tuple[AnyArray]:

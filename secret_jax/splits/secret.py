@@ -197,7 +197,7 @@ def _start(rows: Any, of_nodes: Sequence[Any], arrays: Any) -> tuple[AnyArray]:
     """Moments of the first component by the sides, or distances, of a hyperplane."""
     xp, (form, by_sign), (z, weight) = rows.xp, of_nodes, arrays
     if reads_once(rows, z.shape[-2]):
-        return (moments_of_sides(rows, form, by_sign, arrays),)
+        return (moments_of_sides(rows, of_nodes, arrays),)
     odds = rows.transformed(form, z)
     side = (odds > 0).astype(odds.dtype)
     share = xp.where(rows.spread(by_sign), side, shares(odds)[0])

@@ -305,8 +305,8 @@ def _sums(tiles: Tiles, n_regressors: int) -> Array:
     mean = rows.sums(weight * joint)
     mean = safe_divide(mean[:, 1:], mean[:, :1])
     if reads_once(rows, joint.shape[1]):
-        arrays = tiles.x[:, :n_regressors], targets, tiles.weight
-        products, _ = products_about(rows, mean, arrays)
+        arrays = tiles.x[:, :n_regressors], targets
+        products, _ = products_about(rows, [mean[:, None]], arrays, weight)
     else:
         joint = jnp.concatenate([one, joint[:, 1:] - rows.spread(mean)], axis=1)
         products = rows.products(weight * joint, joint)
