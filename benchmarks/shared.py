@@ -17,6 +17,7 @@ import json
 import math
 import sys
 import time
+import warnings
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
@@ -27,6 +28,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 import numpy as np
 
 import secret_jax
+from secret_jax import RefinementWarning, UnseenCategoryWarning
 
 # Rooms that no fit runs through; a change in them leaves earlier results valid.
 _READING = ("inspect", "cli", "datasets.py")
@@ -101,6 +103,20 @@ def dealt_out(X: Any, y: np.ndarray, random: np.random.Generator) -> list[Part]:
     return [Part(X.iloc[rows], y[rows]) for rows in parts]
 
 
+@contextlib.contextmanager
+def quietly() -> Iterator[None]:
+    """Ignore warnings that are outcomes here.
+
+    Around all fits, not each: threads would restore each other's filters.
+    """
+    with warnings.catch_warnings():
+        # In small sets some categories occur in the pruning or the test part only.
+        warnings.simplefilter("ignore", UnseenCategoryWarning)
+        # A hard tree that was kept is an outcome as well.
+        warnings.simplefilter("ignore", RefinementWarning)
+        yield
+
+
 def read_records(path: Path, kind: type[_Kind]) -> list[_Kind]:
     """Records of a file, if there is one, without a last line that was cut short."""
     if not path.exists():
@@ -148,7 +164,8 @@ def fit_missing(
     numbers = itertools.count(1)
     for some in _batches(missing, at_once):
         begun = time.perf_counter()
-        done = _done([functools.partial(cast(Callable, fit), run) for run in some])
+        with quietly():
+            done = _done([functools.partial(cast(Callable, fit), run) for run in some])
         each = (time.perf_counter() - begun) / len(some)
         for run, made in zip(some, done, strict=True):
             told = f"{next(numbers)}/{len(missing)}"

@@ -87,10 +87,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     if options.long:
         found.to_csv(options.long, index=False)
+    # What all models of the grid have in common need not be told of each.
+    told = {name: name.split(", ") for name in found["model"] if "=" in name}
+    common = set.intersection(*map(set, told.values())) if len(told) > 1 else set()
+    short = {name: [part for part in told[name] if part not in common] for name in told}
+    found = found.replace({"model": {name: ", ".join(short[name]) for name in told}})
     results = Results(found)
     preferred = (options.baseline, "lightgbm_refitted", "default", *results.models)
     baseline = next(model for model in preferred if model in results.models)
-    print(f"Code {code_version()}. Mean ± standard error over the seeds.\n")
+    print(f"Code {code_version()}. Mean ± standard error over the seeds.")
+    print(f"Grid: {', '.join(sorted(common))}\n" if common else "")
     print(report(results, baseline))
 
 

@@ -8,22 +8,17 @@ from __future__ import annotations
 
 import functools
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas
+from pandas.util import hash_pandas_object
 from sklearn import datasets as bundled
 
 from benchmarks.accuracy.hard_sets import GENERATORS
-from benchmarks.shared import (
-    Experiment,
-    InputError,
-    Part,
-    dealt_out,
-    randomness_of,
-)
+from benchmarks.shared import Experiment, InputError, Part, dealt_out, randomness_of
 from secret_jax.datasets import available, load
 
 REAL = (
@@ -78,18 +73,19 @@ def sources_of(
 
 def _sources_of_word(
     word: str | Path, target: str | None, data_home: str | None, n_rows: int
-) -> Iterable[Source]:
+) -> Sequence[Source]:
     known = {*_at_hand(data_home), *(n for group in GROUPS.values() for n in group)}
+    word = str(word)
     if word in GROUPS or word in known:
-        names = GROUPS.get(str(word), (str(word),))
+        names = GROUPS.get(word, (word,))
         return [named_source(name, data_home, n_rows) for name in names]
     place = Path(word)
     paths = sorted(place.glob("*.csv")) if place.is_dir() else [place]
     if not paths:
-        raise InputError(f"There is no CSV file in the folder {str(word)!r}.")
+        raise InputError(f"There is no CSV file in the folder {word!r}.")
     if not paths[0].is_file():
         raise InputError(
-            f"There is no data set {str(word)!r}, nor a file or folder of this name. "
+            f"There is no data set {word!r}, nor a file or folder of this name. "
             f"Known are {', '.join(sorted(known))}; the groups {', '.join(GROUPS)}."
         )
     return [_source_of_table(path.stem, path, target) for path in paths]
@@ -104,11 +100,10 @@ def _at_hand(data_home: str | None) -> tuple[str, ...]:
 
 def named_source(name: str, data_home: str | None, n_rows: int) -> Source:
     """Source of a set that has a name here or in the folder ``data_home``."""
-    read, n_rows = (
-        functools.partial(_read, name, data_home),
-        n_rows * (name in SYNTHETIC),
-    )
-    return Source(name, f"{n_rows} rows" if n_rows else "", read, n_rows)
+    read = functools.partial(_read, name, data_home)
+    if name not in SYNTHETIC:
+        return Source(name, "", read)
+    return Source(name, f"{n_rows} rows", read, n_rows)
 
 
 def _source_of_table(name: str, table: Any, target: str | None) -> Source:
@@ -128,9 +123,9 @@ def _source_of_table(name: str, table: Any, target: str | None) -> Source:
         )
     discrete = [c for c in not_numeric(X) if X[c].dtype.kind not in "mM"]
     data = Data(X, y, discrete)
-    content = pandas.util.hash_pandas_object(frame, index=False).to_numpy().tobytes()
-    checksum = zlib.crc32(content + repr(list(frame.columns)).encode())
-    return Source(name, f"{target} {checksum:08x}", lambda: data)
+    content: Any = hash_pandas_object(frame, index=False)  # pyright: ignore[reportCallIssue]
+    checksum = zlib.crc32(content.to_numpy().tobytes() + repr([*frame]).encode())
+    return Source(str(name), f"{target} {checksum:08x}", lambda: data)
 
 
 @functools.cache

@@ -6,12 +6,10 @@ or a field of one of the values that it is made of.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import operator
 import time
-import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,11 +23,9 @@ from benchmarks.accuracy.peers import Candidate, Outcome
 from benchmarks.shared import Experiment, InputError, code_version
 from secret_jax import (
     HoldOut,
-    RefinementWarning,
     Ridge,
     RssSplits,
     SecretRegressor,
-    UnseenCategoryWarning,
 )
 from secret_jax.estimators.parameters import plan_of
 from secret_jax.runtime.values import checked_parameters
@@ -146,27 +142,15 @@ def run_setting(
     model.set_params(**{name: usual[name] for name in free & usual.keys()})
     rule = getattr(model, "prune", None)
     prunes = rule in ("auto", "holdout") or isinstance(rule, HoldOut)
-    with quietly():
-        started = time.perf_counter()
-        if held_out and prunes:
-            model.fit(*experiment.train, eval_set=tuple(experiment.prune))
-        else:
-            model.fit(*joined(experiment))
-        seconds = time.perf_counter() - started
-        prediction = model.predict(experiment.test.X)
+    started = time.perf_counter()
+    if held_out and prunes:
+        model.fit(*experiment.train, eval_set=tuple(experiment.prune))
+    else:
+        model.fit(*joined(experiment))
+    seconds = time.perf_counter() - started
+    prediction = model.predict(experiment.test.X)
     leaves = getattr(model, "n_leaves_", 0)  # of an ensemble nobody reads them
     return Outcome(prediction, leaves, seconds, getattr(model, "reading_cost_", None))
-
-
-@contextlib.contextmanager
-def quietly() -> Iterator[None]:
-    """Ignore warnings that are outcomes here."""
-    with warnings.catch_warnings():
-        # In small sets some categories occur in the pruning or the test part only.
-        warnings.simplefilter("ignore", UnseenCategoryWarning)
-        # A hard tree that was kept is an outcome as well.
-        warnings.simplefilter("ignore", RefinementWarning)
-        yield
 
 
 def joined(experiment: Experiment) -> tuple[Any, np.ndarray]:

@@ -49,7 +49,7 @@ class Record(Run):
 class Results:
     """Fits as `benchmarks.accuracy.grid.experiments` returns them."""
 
-    def __init__(self, fits: pandas.DataFrame):
+    def __init__(self, fits: Any):
         self._fits = fits
         self.models: list[str] = list(fits["model"].unique())
         self.sets: list[str] = list(fits["set"].unique())
@@ -60,14 +60,12 @@ class Results:
         own = fits[(fits["model"] == model) & (fits["set"] == name)]
         return own.sort_values("seed")[field].dropna().astype(float).tolist()
 
-    def _pairs(self, first: str, second: str) -> pandas.DataFrame:
+    def _pairs(self, first: str, second: str) -> Any:
         """Errors of two models by set and seed, where both have them."""
-        pair: Any = self._fits.pivot(
-            index=["set", "seed"], columns="model", values="error"
-        )
+        pair = self._fits.pivot(index=["set", "seed"], columns="model", values="error")
         return pandas.DataFrame({"one": pair[first], "two": pair[second]}).dropna()
 
-    def mean_errors(self, first: str, second: str) -> pandas.DataFrame:
+    def mean_errors(self, first: str, second: str) -> Any:
         """Mean errors of two models, at least `FLOOR`, over the seeds both have."""
         return self._pairs(first, second).groupby("set").mean().clip(lower=FLOOR)
 

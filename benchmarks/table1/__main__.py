@@ -10,7 +10,6 @@ import argparse
 import functools
 import math
 import time
-import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -46,7 +45,6 @@ from secret_jax import (
     HoldOut,
     LeastSquares,
     SecretRegressor,
-    UnseenCategoryWarning,
 )
 from secret_jax.datasets import load, make_3dsin, make_cart, make_fried
 from secret_jax.learners import GuideSplits
@@ -136,13 +134,10 @@ def fit_one(run: Run, experiment: Experiment) -> Record:
     model = make_model(run).set_params(
         random_state=experiment.seed, categorical_features=experiment.discrete
     )
-    with warnings.catch_warnings():
-        # In small sets some categories occur in the pruning or the test part only.
-        warnings.simplefilter("ignore", UnseenCategoryWarning)
-        started = time.perf_counter()
-        model.fit(*experiment.train, eval_set=tuple(experiment.prune))
-        seconds = time.perf_counter() - started
-        residual = model.predict(experiment.test.X) - experiment.test.y
+    started = time.perf_counter()
+    model.fit(*experiment.train, eval_set=tuple(experiment.prune))
+    seconds = time.perf_counter() - started
+    residual = model.predict(experiment.test.X) - experiment.test.y
     return Record(
         **asdict(run),
         mse=float(np.mean(residual**2)),

@@ -11,7 +11,6 @@ from fitted_records import constant, record, results
 
 from benchmarks.accuracy import frontier
 from benchmarks.accuracy import peers as accuracy_peers
-from benchmarks.accuracy.fitting import numbers_of_cubist
 from benchmarks.shared import Experiment, Part
 
 RULES = """id="Cubist 2.07 GPL Edition 2026-01-01"
@@ -33,7 +32,7 @@ coeff="1" att="x0" coeff="2"
 
 def test_rules_of_cubist_count_conditions_constants_and_coefficients():
     # Three conditions and an equation of three; one and one; none and two.
-    assert numbers_of_cubist(RULES) == (3 + 3) + (1 + 1) + 2
+    assert accuracy_peers.numbers_of_cubist(RULES) == (3 + 3) + (1 + 1) + 2
 
 
 def test_trees_and_linear_models_are_counted_where_they_are_fitted():
