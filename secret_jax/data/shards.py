@@ -16,8 +16,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from secret_jax.data.columns import refuse_other_shapes
-from secret_jax.data.rows import ReadColumns, Table
-from secret_jax.data.sampling import sampling_factors, sampling_hash
+from secret_jax.data.rows import ReadColumns, Table, sampling_factors, sampling_hash
 from secret_jax.data.scaling import ColumnSums, joint_sums
 from secret_jax.data.schema import TableSchema
 from secret_jax.runtime.devices import computing_on, in_32_bits, rows_at_once
@@ -145,11 +144,11 @@ class RowShards:
         return joint_sums(blocks) if good else None
 
     def rows_below(
-        self, categories: Any, targets: np.ndarray, limit: np.uint32, seed: int
+        self, categories: Any, targets: np.ndarray, limit: np.uint32
     ) -> np.ndarray:
         """See `secret_jax.data.rows.ReadColumns`."""
         targets = targets.astype(np.float32)
-        factors = sampling_factors(self.shape[1] + targets.shape[1], seed)
+        factors = sampling_factors(self.shape[1] + targets.shape[1])
         center = self.center.astype(np.float32)
 
         def of_block(block: jax.Array, rows: slice) -> np.ndarray:

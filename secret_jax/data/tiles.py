@@ -28,6 +28,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, Shaped
 
+from secret_jax.data.kernels import sums_of_nodes
 from secret_jax.runtime.linalg import matmul
 
 # Stands for what is no number, or beyond it, where tiles are added up.
@@ -79,7 +80,12 @@ class TiledRows:
 
     @classmethod
     def of(
-        cls, length: Any, n_tiles: int, tile: int, axis: str | None = None
+        cls,
+        length: Any,
+        n_tiles: int,
+        tile: int,
+        triton: bool = False,
+        axis: str | None = None,
     ) -> TiledRows:
         """Lay out nodes of so many rows, one after the other."""
         length = jnp.asarray(length, jnp.int32)
@@ -92,8 +98,7 @@ class TiledRows:
         begun = jnp.searchsorted(first, number, side="right", method=method)
         node = jnp.maximum(begun.astype(jnp.int32) - 1, 0)
         filled = length[node] - (number - first[node]) * tile
-        filled = jnp.clip(filled, 0, tile)
-        return cls(length, first, node, filled, tile, axis=axis)
+        return cls(length, first, node, jnp.clip(filled, 0, tile), tile, triton, axis)
 
     @classmethod
     def samples(cls, length: Any, n_rows: int, axis: str | None = None) -> TiledRows:
@@ -214,8 +219,7 @@ class TiledRows:
         """
         rows = self
         if self.triton and going is not None:
-            filled = jnp.where(self._of_tiles(going), self.filled, 0)
-            rows = replace(self, filled=filled)
+            rows = replace(self, length=jnp.where(going, self.length, 0))
         return function(rows, node_values, row_arrays)
 
     each = total
@@ -262,7 +266,10 @@ class TiledRows:
         if self.node is None:
             return self._of_all(sums)
         flat = sums.reshape(len(sums), -1)
-        if jnp.issubdtype(sums.dtype, jnp.integer):
+        if self.triton and flat.size and sums.dtype == jnp.float32:
+            n_own = (self.length + (self.tile - 1)) // self.tile
+            found = self._of_all(sums_of_nodes(self.first, n_own, flat))
+        elif jnp.issubdtype(sums.dtype, jnp.integer):
             found = self._of_all(_of_members(self.node, self.n_nodes, flat))
         else:
             # What is no number would be none in any node: zero times it is none.

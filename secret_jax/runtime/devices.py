@@ -118,10 +118,7 @@ def runs_triton(device: Any) -> bool:
 
 
 def in_32_bits() -> AbstractContextManager[Any]:
-    """Trace programs with float32 and int32, whatever ``jax_enable_x64`` says.
-
-    Twice as wide they would bring nothing but time, and other trees.
-    """
+    """Trace programs with float32 and int32, whatever ``jax_enable_x64`` says."""
     return jax.enable_x64(False)
 
 
@@ -129,8 +126,7 @@ def in_32_bits() -> AbstractContextManager[Any]:
 def own_settings() -> Iterator[None]:
     """Set JAX as fits need it, whatever the caller's settings are.
 
-    Run step by step, one would take hours; transfers from the host are intended, and
-    axes that NumPy's rules put in front; what is no number in a node is sorted out
+    Run step by step one would take hours; what is no number in a node is sorted out
     afterwards.
     """
     with (
@@ -145,11 +141,7 @@ def own_settings() -> Iterator[None]:
 
 
 def carried(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a function to use the current thread's settings in any other thread.
-
-    They are kept apart for each thread: the device, `own_settings` and scikit-learn's
-    bound on memory.
-    """
+    """Wrap a function to use this thread's device and settings in any other thread."""
     device, limit = _preferred(), get_config()["working_memory"]
 
     def function_there(*arguments: Any) -> Any:
@@ -166,8 +158,8 @@ def carried(function: Callable[..., Any]) -> Callable[..., Any]:
 def rows_at_once(row_bytes: int, usual: int) -> int:
     """Number of rows that may go through the device at once, a power of two.
 
-    As many as scikit-learn's ``working_memory`` holds, but at least `LEAST_ROWS`; on
-    processors at most as many as are ``usual`` for their caches.
+    scikit-learn's ``working_memory`` bounds it; on processors, so does what is
+    ``usual`` for their caches.
     """
     rows = int(get_config()["working_memory"] * (1 << 20)) // max(row_bytes, 1)
     rows = max(1 << max(rows.bit_length() - 1, 0), LEAST_ROWS)

@@ -16,9 +16,8 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 from secret_jax import SecretRegressor, shard_rows
 from secret_jax.data import shards as data
 from secret_jax.data.columns import read_columns
-from secret_jax.data.encoding import matched
+from secret_jax.data.encoding import TableSource, matched
 from secret_jax.data.scaling import moments_of
-from secret_jax.data.source import TableSource
 from secret_jax.datasets import load, make_fried
 from secret_jax.models import statistics as leaf_statistics
 from secret_jax.splits.rss import RssSplits
@@ -106,7 +105,7 @@ source = TableSource(schema, shards, targets, np.ones(len(y)))
 found["same sample"] = all(
     np.array_equal(a, b)
     for a, b in zip(
-        jax.tree.leaves(source.sample(2000, 4)), jax.tree.leaves(host.sample(2000, 4))
+        jax.tree.leaves(source.sample(2000)), jax.tree.leaves(host.sample(2000))
     )
 )
 shifted = X + np.float32([0, 1e4, 0, 0, -3e3, 0])

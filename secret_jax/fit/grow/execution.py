@@ -33,7 +33,7 @@ class GrowOptions:
     max_depth: int | None = None
     max_leaf_nodes: int | None = None
     # Attributes that every node draws, by its key and so by that of its root, to be
-    # split on (`secret_jax.fit.grow.attributes`); None: all.
+    # split on (`secret_jax.fit.grow.grower`); None: all.
     max_features: int | None = None
     # Whether trees of a most number of leaves make several of their best splits at a
     # time, not the best one first.

@@ -17,6 +17,7 @@ import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import Array
 
+from secret_jax.data.kernels import reads_once
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.tiles import TiledRows
 from secret_jax.fit.grow.execution import checked_splits
@@ -24,8 +25,9 @@ from secret_jax.models.statistics import ROUNDING_32, NodeStatistics
 from secret_jax.runtime.devices import chosen_device, runs_triton
 from secret_jax.runtime.linalg import AnyArray, safe_divide
 from secret_jax.runtime.programs import program
+from secret_jax.splits.em_kernel import products_about
 from secret_jax.splits.interface import Level, Roles, Split, SplitFinder
-from secret_jax.tree.comparisons import goes_left
+from secret_jax.tree.walk import goes_left
 
 # Numbers of rows come back in two parts that float32 holds.
 _PART = 1 << 16
@@ -147,7 +149,7 @@ def _axis_of(mesh: Mesh | None) -> str | None:
     return None if mesh is None else AXIS
 
 
-@program(static_argnames=("n_tiles", "tile", "mesh"))
+@program(static_argnames=("n_tiles", "tile", "triton", "mesh"))
 @_on_each(*[APART] * 6, found_lies=APART)
 def laid_out(
     x: AnyArray,
@@ -159,6 +161,7 @@ def laid_out(
     *,
     n_tiles: int,
     tile: int,
+    triton: bool,
     mesh: Mesh | None = None,
 ) -> Tiles:
     """Put the rows of roots into tiles.
@@ -166,7 +169,7 @@ def laid_out(
     ``x``, ``codes``: of a table; ``row``, ``targets``, ``weight`` (n_places, ...): of
     the places, root by root; ``length`` (n_nodes,), int32: of the roots.
     """
-    rows = TiledRows.of(length, n_tiles, tile, _axis_of(mesh))
+    rows = TiledRows.of(length, n_tiles, tile, triton, _axis_of(mesh))
     begin = jnp.cumsum(length) - length
     number = jnp.arange(n_tiles, dtype=jnp.int32) - rows.first[rows.node]
     place = (begin[rows.node] + number * tile)[:, None] + jnp.arange(tile)
@@ -190,8 +193,9 @@ def roomier(tiles: Tiles, *, n_nodes: int, mesh: Mesh | None = None) -> Tiles:
     def longer(values: Array) -> Array:
         return jnp.pad(values, [(0, n_nodes)] + [(0, 0)] * (values.ndim - 1))
 
-    n_tiles, length = len(tiles.x) + n_nodes, longer(tiles.rows.length)
-    rows = TiledRows.of(length, n_tiles, tiles.rows.tile, _axis_of(mesh))
+    n_tiles, old = len(tiles.x) + n_nodes, tiles.rows
+    length = longer(old.length)
+    rows = TiledRows.of(length, n_tiles, old.tile, old.triton, _axis_of(mesh))
     return Tiles._make([rows, *map(longer, tiles[1:6]), tiles.order])
 
 
@@ -227,7 +231,7 @@ def divided(
     number = jnp.cumsum(given.kept.ravel()).reshape(-1, 2) - 1  # of new nodes
     is_new = given.kept & (number == jnp.arange(rows.n_nodes)[:, None, None])
     new_length = jnp.sum(jnp.where(is_new, length, 0), axis=(1, 2), dtype=jnp.int32)
-    new = TiledRows.of(new_length, n_tiles, tile, _axis_of(mesh))
+    new = TiledRows.of(new_length, n_tiles, tile, rows.triton, _axis_of(mesh))
 
     start = jnp.stack([given.start, given.start + length[:, 0]], axis=1)
     at = _where(side, start[rows.node], rank, len(tiles.order))
@@ -300,8 +304,12 @@ def _sums(tiles: Tiles, n_regressors: int) -> Array:
     joint = jnp.concatenate([one, tiles.x[:, :n_regressors], targets], axis=1)
     mean = rows.sums(weight * joint)
     mean = safe_divide(mean[:, 1:], mean[:, :1])
-    joint = jnp.concatenate([one, joint[:, 1:] - rows.spread(mean)], axis=1)
-    products = rows.products(weight * joint, joint)
+    if reads_once(rows, joint.shape[1]):
+        arrays = tiles.x[:, :n_regressors], targets
+        products, _ = products_about(rows, [mean[:, None]], arrays, weight)
+    else:
+        joint = jnp.concatenate([one, joint[:, 1:] - rows.spread(mean)], axis=1)
+        products = rows.products(weight * joint, joint)
     lengths = rows.lengths
     length = jnp.stack([lengths // _PART, lengths % _PART], axis=1)
     parts = [mean, products, rows.least(targets), -rows.least(-targets), length]

@@ -213,6 +213,7 @@ class OnDevice(Execution):
             padded(self._length.astype(np.int32), self._room).T.ravel(),
             n_tiles=-(-n_places // tile) + self._room,
             tile=tile,
+            triton=self._traced.triton,
             mesh=self._mesh,
         )
 
