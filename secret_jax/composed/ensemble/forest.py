@@ -14,7 +14,7 @@ from secret_jax.composed.ensemble.estimator import EnsembleEstimator
 from secret_jax.composed.ensemble.growth import SPLITS, grown_with_models, key_of
 from secret_jax.composed.ensemble.model import Ensemble
 from secret_jax.data.encoding import encode
-from secret_jax.data.rows import Merged, Rows, merged
+from secret_jax.data.rows import Merged, Rows, Table, merged
 from secret_jax.data.sampling import ROW_ORDER, draws_of_groups
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.validation import ArrayLike, TableLike, names_restored
@@ -23,11 +23,14 @@ from secret_jax.fit.grow.attributes import n_inputs
 from secret_jax.fit.grow.frontier import Root
 from secret_jax.fit.grow.on_device import resident
 from secret_jax.fit.prepare import read_rows, scaled_rows
+from secret_jax.runtime.devices import on_accelerator
 from secret_jax.runtime.parallel import N_WORKERS, in_blocks
 from secret_jax.runtime.progress import Stage
 from secret_jax.runtime.values import Range, at_least, is_integer
+from secret_jax.tree.comparisons import left_of_tree
 from secret_jax.tree.routing import values
 from secret_jax.tree.structure import Tree
+from secret_jax.tree.walk import values_at
 
 # Maximum number of rows, over all trees that grow at a time.
 _MOST_PLACES = 1 << 19
@@ -251,7 +254,11 @@ def out_of_bag(
         share = stays ** count.astype(float)  # of a single row 1 or 0
         out = np.flatnonzero(share)
         table = rows.table.take(out)
-        return out, share[out, None], values(tree, table)
+        if on_accelerator():
+            return out, share[out, None], values(tree, table)
+        # A tree is asked once: to prepare it for all decisions would take longer.
+        value = in_blocks(lambda some: _walked(tree, table.take(some)), len(out))
+        return out, share[out, None], np.concatenate(list(value))
 
     total, sum_of_shares = np.zeros_like(rows.targets), np.zeros((rows.n_rows, 1))
     for out, share, value in in_blocks(outside, len(trees), 1):
@@ -259,6 +266,16 @@ def out_of_bag(
         sum_of_shares[out] += share
     with np.errstate(invalid="ignore"):
         return total / sum_of_shares
+
+
+def _walked(tree: Tree, table: Table) -> np.ndarray:
+    """Predict rows, deciding only at the splits on their ways, (n_rows, n_outputs)."""
+    node, row = np.zeros(len(table.x), np.int32), np.arange(len(table.x))
+    while len(row := row[~tree.is_leaf[node[row]]]):
+        at = node[row]
+        left = left_of_tree(tree, table, at, row)
+        node[row] = np.where(left, tree.left[at], tree.right[at])
+    return values_at(tree, table, node)
 
 
 def features_of_node(max_features: float | str | None, n_features: int) -> int | None:
