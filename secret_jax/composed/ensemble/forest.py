@@ -11,8 +11,12 @@ from sklearn.utils._param_validation import RealNotInt
 from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.composed.ensemble.estimator import EnsembleEstimator
-from secret_jax.composed.ensemble.growth import SPLITS, grown_with_models, key_of
-from secret_jax.composed.ensemble.model import Ensemble
+from secret_jax.composed.ensemble.growth import (
+    SPLITS,
+    Ensemble,
+    grown_with_models,
+    key_of,
+)
 from secret_jax.data.encoding import encode
 from secret_jax.data.rows import Merged, Rows, Table, merged
 from secret_jax.data.sampling import ROW_ORDER, draws_of_groups
@@ -70,7 +74,7 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator):
 
     Attributes
     ----------
-    ensemble_ : secret_jax.composed.ensemble.model.Ensemble
+    ensemble_ : secret_jax.composed.ensemble.growth.Ensemble
         The trees are "boosters" of one tree each.
     oob_prediction_ : ndarray of shape (n_rows,), or (n_rows, n_outputs)
         Mean prediction for every training row of the trees that lack it; NaN for rows
