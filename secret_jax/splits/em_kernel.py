@@ -136,53 +136,52 @@ def densities(
     """
     from jax.experimental import pallas as pl
 
-    shape = moments.shape[:2]
+    shape = *moments.shape[:2], 2
     width = max(pl.next_power_of_2(moments.shape[-1]), 16)
     shapes = *(array.shape for array in forms), shape, shape
-    return kernel(
+    *forms, mass, penalty = kernel(
         functools.partial(_maximise, floor, width),
         max(width**2 // 1024, 1),
         grid=shape,
         out_shape=[jax.ShapeDtypeStruct(shape, moments.dtype) for shape in shapes],
         input_output_aliases={4: 0, 5: 1},
     )(moments, known.total, known.active, going, *forms)
+    return *forms, mass[..., 0], penalty.sum(axis=-1)
 
 
 def _maximise(floor: float, width: int, *refs: Any) -> None:
-    """Both components of a node and a start, one after the other."""
+    """Of a node, a start and a component."""
     from jax.experimental import pallas as pl
     from jax.experimental.pallas import triton
 
     moments, total, active, going, _, _, constants, factors, masses, penalties = refs
-    at, n = (pl.program_id(0), pl.program_id(1)), total.shape[-1]
+    at, n = tuple(pl.program_id(axis) for axis in range(3)), total.shape[-1]
     row, column = jnp.arange(width)[:, None], jnp.arange(width)[None]
     inside, below = (row < n) & (column < n), (row > 0) & (row < n)
 
-    @pl.when(going[at])
+    @pl.when(going[at[:2]])
     def _() -> None:
         weight, before = total[at[0], 0, 0], jnp.maximum(row - 1, 0)
         own = triton.load(active.at[at[0], before], mask=below, other=False)
         whole = triton.load(total.at[at[0], row, column], mask=inside, other=0.0)
-        first = triton.load(moments.at[(*at, row, column)], mask=inside, other=0.0)
+        first = moments.at[(*at[:2], row, column)]
+        first = triton.load(first, mask=inside, other=0.0)
         # The lighter one is to be summed: a difference would eat its digits.
-        heavier = moments[(*at, 0, 0)] > 0.5 * weight
+        heavier = moments[(*at[:2], 0, 0)] > 0.5 * weight
         lighter = jnp.where(heavier, whole - first, first)
+        matrix = jnp.where(at[2] == 0, lighter, whole - lighter)
+        mass = jnp.sum(jnp.where((row == 0) & (column == 0), matrix, 0.0))
         prior = jnp.where(below, floor * weight, jnp.where(row < n, 0.0, 1.0))
-        prior, penalty = jnp.where(row == column, prior, 0.0), 0.0
-        for component, matrix in enumerate((lighter, whole - lighter)):
-            mass = jnp.sum(jnp.where((row == 0) & (column == 0), matrix, 0.0))
-            root = jnp.where(own, jnp.sqrt(jnp.maximum(mass, 0.0)), 0.0)
-            factor = _inverse_cholesky(matrix + prior, row, column, n) * root
-            diagonal = jnp.sum(jnp.where(row == column, factor, 0.0), 1, keepdims=True)
-            constant = jnp.sum(jnp.log(jnp.where(own, diagonal, 1.0)))
-            constant += 0.5 * jnp.sum(jnp.where(own, 1.0, 0.0)) + jnp.log(mass / weight)
-            constants[(*at, component)] = constant
-            place = factors.at[(*at, component, before, column)]
-            triton.store(place, factor, mask=inside & below)
-            penalty += 0.5 * floor * jnp.sum(jnp.where(column > 0, factor**2, 0.0))
-            if component == 0:
-                masses[at] = mass
-        penalties[at] = penalty
+        matrix = matrix + jnp.where(row == column, prior, 0.0)
+        root = jnp.where(own, jnp.sqrt(jnp.maximum(mass, 0.0)), 0.0)
+        factor = _inverse_cholesky(matrix, row, column, n) * root
+        diagonal = jnp.sum(jnp.where(row == column, factor, 0.0), 1, keepdims=True)
+        constant = jnp.sum(jnp.log(jnp.where(own, diagonal, 1.0)))
+        constant += 0.5 * jnp.sum(jnp.where(own, 1.0, 0.0)) + jnp.log(mass / weight)
+        constants[at], masses[at] = constant, mass
+        place = factors.at[(*at, before, column)]
+        triton.store(place, factor, mask=inside & below)
+        penalties[at] = 0.5 * floor * jnp.sum(jnp.where(column > 0, factor**2, 0.0))
 
 
 def _inverse_cholesky(matrix: Array, row: Array, column: Array, n: int) -> Array:
