@@ -6,7 +6,7 @@ Plain XLA writes what it multiplies out first, and reads it again.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -38,82 +38,81 @@ def kernel(function: Callable[..., None], n_warps: int, **options: Any) -> Any:
 
 def reads_once(rows: Any, n_numbers: int) -> bool:
     """Whether `read_once` has room for products of so many numbers of a row."""
-    triton = getattr(rows, "triton", False)
-    return triton and n_numbers <= _MOST_NUMBERS and rows.tile % _BLOCK == 0
+    return rows.triton and n_numbers <= _MOST_NUMBERS and rows.tile % _BLOCK == 0
 
 
 def by_blocks(rows: Any, n_numbers: int) -> bool:
     """Whether numbers of rows, too many to read once, are multiplied by blocks."""
     wide = _MOST_NUMBERS < n_numbers <= MOST_BY_BLOCKS
-    return wide and getattr(rows, "triton", False) and rows.tile % 64 == 0
+    return rows.triton and wide and rows.tile % 64 == 0
+
+
+class Sizes(NamedTuple):
+    """How many numbers `read_once` multiplies, adds up and writes."""
+
+    n_joint: int
+    n_starts: int = 1
+    n_others: int = 0
+    n_written: int = 0
 
 
 def read_once(
     rows: Any,
-    function: Callable[..., tuple[Array, Sequence[Array], Sequence[Array], Any]],
+    function: Callable[..., tuple[Array, Sequence[Array], Sequence[Array]]],
     of_nodes: Sequence[Array],
     arrays: Sequence[Array],
-    n_starts: int = 1,
+    sizes: Sizes,
 ) -> tuple[Array, Array, Array]:
     """Weighted products of rows with themselves, in one reading of the rows.
 
     A program takes a tile and a start; rows lie side by side, one a thread, and sums
     stay in registers. ``function(start, of_node, columns)`` gives a weight, numbers of
-    a row, what else is summed, and what is written. It finds numbers of the node by
-    ``of_node[i](*index)``, and of every array its columns, or the only one.
+    a row, and others. It finds numbers of the node by ``of_node[i](*index)``, and of
+    every array its columns, or the only one.
 
-    Returns products of the numbers (n_nodes, n_starts, n, n), the other sums (n_nodes,
-    n_starts, n_others), and what is written (n_tiles, n_written, tile).
+    Returns products of the numbers (n_nodes, n_starts, n_joint, n_joint), sums of
+    others (n_nodes, n_starts, n_others), and more others (n_tiles, n_written, tile).
     """
     from jax.experimental import pallas as pl
 
+    n_joint, n_starts, n_others, n_written = sizes
     n_tiles, tile, dtype = len(arrays[0]), rows.tile, arrays[0].dtype
-
-    def made(start: Any, of_node: Any, read: Any, arrays: Any = arrays) -> Any:
-        columns = [
-            [read(array, i) for i in range(array.shape[1])]
-            if len(array.shape) == 3
-            else read(array)
-            for array in arrays
-        ]
-        return function(start, of_node, columns)
-
-    def none(*_: Any) -> Array:
-        return jnp.zeros(_BLOCK, dtype)
-
-    one = [lambda *_: 1.0] * len(of_nodes)
-    _, z, others, written = jax.eval_shape(lambda: made(0, one, none))
-    row, column = np.tril_indices(len(z))
-    n_sums, n_written = len(row) + len(others), len(written)
+    row, column = np.tril_indices(n_joint)
 
     def of_tile(*refs: Any) -> None:
-        *refs, sums_ref, written_ref = refs
-        layout, refs = refs[:3], refs[3:]
-        node_refs, row_refs = refs[: len(of_nodes)], refs[len(of_nodes) :]
+        *layout, sums_ref, written_ref = refs[:3] + refs[-2:]
+        node_refs, row_refs = refs[3 : 3 + len(of_nodes)], refs[3 + len(of_nodes) : -2]
         start, place = pl.program_id(0), pl.program_id(1)
         node, filled = _tile_of(place, tile, *layout)
         of_node = [lambda *at, ref=ref: ref[(node, *at)] for ref in node_refs]
 
         def add(number: Array, sums: tuple[Array, ...]) -> tuple[Array, ...]:
             some = pl.ds(number * _BLOCK, _BLOCK)
-            weight, z, others, written = made(
-                start, of_node, lambda ref, *at: ref[(place, *at, some)], row_refs
-            )
-            for i, values in enumerate(written):
+            columns = [
+                [ref[place, i, some] for i in range(ref.shape[1])]
+                if len(ref.shape) == 3
+                else ref[place, some]
+                for ref in row_refs
+            ]
+            weight, z, others = function(start, of_node, columns)
+            for i, values in enumerate(others[n_others:]):
                 written_ref[place, i, some] = values
             weighted = [weight * values for values in z]
-            products = (weighted[i] * z[j] for i in range(len(z)) for j in range(i + 1))
-            found = [*products, *others]
-            return tuple(map(jnp.add, sums, found))
+            products = (
+                weighted[i] * z[j] for i in range(n_joint) for j in range(i + 1)
+            )
+            return tuple(map(jnp.add, sums, (*products, *others[:n_others])))
 
         # Without rows, or where a node has settled, there is nothing to add up.
         n_blocks = tile // _BLOCK if n_written else (filled + _BLOCK - 1) // _BLOCK
-        sums = jax.lax.fori_loop(0, n_blocks, add, (none(),) * n_sums)
+        sums = (jnp.zeros(_BLOCK, dtype),) * (len(row) + n_others)
+        sums = jax.lax.fori_loop(0, n_blocks, add, sums)
         for number, values in enumerate(sums):
             sums_ref[place, start, number] = jnp.sum(values)
 
     # The compiler knows no array without entries.
-    shapes = (n_tiles, n_starts, max(n_sums, 1)), (n_tiles, max(n_written, 1), tile)
+    n_sums = max(len(row) + n_others, 1)
+    shapes = (n_tiles, n_starts, n_sums), (n_tiles, max(n_written, 1), tile)
     sums, written = kernel(
         of_tile,
         1,
@@ -121,7 +120,7 @@ def read_once(
         out_shape=[jax.ShapeDtypeStruct(shape, dtype) for shape in shapes],
     )(*_layout(rows), *of_nodes, *arrays)
     sums = rows.of_nodes(sums)
-    place = np.zeros((len(z), len(z)), int)
+    place = np.zeros((n_joint, n_joint), int)
     place[row, column] = place[column, row] = np.arange(len(row))
     return sums[..., place], sums[..., len(row) :], written
 

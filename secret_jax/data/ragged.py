@@ -48,6 +48,7 @@ class RaggedRows:
     """
 
     xp: Any = np
+    triton = False
 
     def __init__(self, length: Int[np.ndarray, " n_nodes"]):
         self.length = np.asarray(length)

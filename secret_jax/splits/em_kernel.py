@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from secret_jax.data.kernels import kernel, read_once
+from secret_jax.data.kernels import Sizes, kernel, read_once
 from secret_jax.runtime.linalg import AnyArray, namespace
 
 
@@ -52,10 +52,12 @@ def products_about(
         for label, other in enumerate(weights[1:], 1):
             weight = jnp.where(start == label, other, weight)
         z = [jnp.ones_like(weight), *z]
-        return weight, z, [], z if matrix else []
+        return weight, z, z if matrix else []
 
-    given = (*arrays, weight)
-    products, _, z = read_once(rows, one, (*centers, *matrix), given, n_starts)
+    n = 1 + sum(array.shape[1] for array in arrays)
+    sizes = Sizes(n, n_starts, n_written=n if matrix else 0)
+    given = (*centers, *matrix), (*arrays, weight)
+    products, _, z = read_once(rows, one, *given, sizes)
     return products, z
 
 
@@ -74,9 +76,10 @@ def moments_of_sides(
         (form, by_sign), (z, weight) = of_node, columns
         odds = _weighted(form, (start,), z)
         side = jnp.where(odds > 0, 1.0, 0.0)
-        return weight * jnp.where(by_sign(start), side, shares(odds)[0]), z, [], []
+        return weight * jnp.where(by_sign(start), side, shares(odds)[0]), z, []
 
-    return read_once(rows, one, of_nodes, arrays, of_nodes[0].shape[1])[0]
+    _, n_starts, n_joint = of_nodes[0].shape
+    return read_once(rows, one, of_nodes, arrays, Sizes(n_joint, n_starts))[0]
 
 
 def moments_and_likelihood(
@@ -91,10 +94,11 @@ def moments_and_likelihood(
         first, second = _log_densities(of_node, z, start)
         share, both = shares(first - second)
         likelihood = weight * (jnp.maximum(first, second) + jnp.log(both))
-        return weight * share, z, [likelihood], []
+        return weight * share, z, [likelihood]
 
-    moments, others, _ = read_once(rows, one, forms, arrays, forms[0].shape[1])
-    return moments, others[..., 0]
+    sizes = Sizes(arrays[0].shape[1], forms[0].shape[1], n_others=1)
+    moments, likelihood, _ = read_once(rows, one, forms, arrays, sizes)
+    return moments, likelihood[..., 0]
 
 
 def likelier_first(
@@ -105,9 +109,9 @@ def likelier_first(
     def one(_: Any, of_node: Any, columns: Any) -> Any:
         z, weight = columns
         first, second = _log_densities(of_node, z)
-        return weight, [], [], [jnp.where(first > second, weight, 0.0)]
+        return weight, [], [jnp.where(first > second, weight, 0.0)]
 
-    return read_once(rows, one, forms, arrays)[2][:, 0]
+    return read_once(rows, one, forms, arrays, Sizes(0, n_written=1))[2][:, 0]
 
 
 def _log_densities(of_node: Any, z: Sequence[Array], *start: Any) -> list[Array]:
@@ -146,7 +150,7 @@ def densities(
         out_shape=[jax.ShapeDtypeStruct(shape, moments.dtype) for shape in shapes],
         input_output_aliases={4: 0, 5: 1},
     )(moments, known.total, known.active, going, *forms)
-    return *forms, mass[..., 0], penalty.sum(axis=-1)
+    return *forms, mass[..., 0], penalty[..., 0] + penalty[..., 1]
 
 
 def _maximise(floor: float, width: int, *refs: Any) -> None:

@@ -312,10 +312,8 @@ def fit_mixtures(
     def proceeds(fit: MixtureFit) -> AnyArray:
         return (fit.status == _RUNNING) & (fit.n_iterations < max_iter)
 
-    in_kernel = getattr(known.rows, "triton", False)
-
     def step(known: MixtureRows, fit: MixtureFit, going: AnyArray) -> MixtureFit:
-        if in_kernel:
+        if known.rows.triton:
             *new, mass, penalty = densities(fit.moments, known, floor, going, fit.forms)
             forms = LogForms(*new)
         else:
@@ -333,7 +331,7 @@ def fit_mixtures(
         if xp is np and going.all():
             return new
         kept = jax.tree.map(lambda *pair: where_each(going, *pair), new, fit)
-        return kept._replace(forms=forms) if in_kernel else kept
+        return kept._replace(forms=forms) if known.rows.triton else kept
 
     n_joint = moments.shape[-1]
     constant = xp.zeros((*shape, 2), dtype)
