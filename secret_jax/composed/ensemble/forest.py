@@ -36,10 +36,9 @@ from secret_jax.runtime.devices import on_accelerator
 from secret_jax.runtime.parallel import N_WORKERS, in_blocks
 from secret_jax.runtime.progress import Stage
 from secret_jax.runtime.values import Range, at_least, is_integer
-from secret_jax.tree.comparisons import left_of_tree
 from secret_jax.tree.routing import values
 from secret_jax.tree.structure import Tree
-from secret_jax.tree.walk import values_at
+from secret_jax.tree.walk import left_of, values_at
 
 # Maximum number of rows, over all trees that grow at a time.
 _MOST_PLACES = 1 << 19
@@ -280,9 +279,10 @@ def out_of_bag(
 def _walked(tree: Tree, table: Table) -> np.ndarray:
     """Predict rows, deciding only at the splits on their ways, (n_rows, n_outputs)."""
     node, row = np.zeros(len(table.x), np.int32), np.arange(len(table.x))
+    larger_left = tree.larger_left[tree.node_of]
     while len(row := row[~tree.is_leaf[node[row]]]):
         at = node[row]
-        left = left_of_tree(tree, table, at, row)
+        left = left_of(tree, larger_left, table, at, row)
         node[row] = np.where(left, tree.left[at], tree.right[at])
     return values_at(tree, table, node)
 
