@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from copy import copy
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
@@ -152,27 +153,24 @@ class NestedParameters(BaseEstimator):
         Values are frozen: one with another field takes the place of the old one. An
         unknown name changes nothing, whatever else is set with it.
         """
-        before, nested = self.get_params(deep=False), dict[str, dict[str, Any]]()
+        new, nested = copy(self), dict[str, dict[str, Any]]()
         for name in [name for name in params if "__" in name]:
             head, _, field = name.partition("__")
             nested.setdefault(head, {})[field] = params.pop(name)
-        try:
-            super().set_params(**params)
-            for head, changes in nested.items():
-                parameter = self.get_params(deep=False).get(head)
-                value = value_of(head, parameter, self._named)
-                known = value.get_params() if value else {}
-                for unknown in sorted(changes.keys() - known):
-                    raise ValueError(
-                        f"Invalid parameter '{head}__{unknown}' for estimator "
-                        f"{self!r}. Valid parameters are: {sorted(self.get_params())}."
-                    )
-                # A name stays a name if nothing is changed.
-                if not all(_same(known[field], new) for field, new in changes.items()):
-                    setattr(self, head, replace(value, **changes))
-        except Exception:
-            super().set_params(**before)
-            raise
+        BaseEstimator.set_params(new, **params)
+        for head, changes in nested.items():
+            parameter = new.get_params(deep=False).get(head)
+            value = value_of(head, parameter, self._named)
+            known = value.get_params() if value else {}
+            for unknown in sorted(changes.keys() - known):
+                raise ValueError(
+                    f"Invalid parameter '{head}__{unknown}' for estimator "
+                    f"{self!r}. Valid parameters are: {sorted(new.get_params())}."
+                )
+            # A name stays a name if nothing is changed.
+            if not all(_same(known[field], its) for field, its in changes.items()):
+                setattr(new, head, replace(value, **changes))
+        self.__dict__ = vars(new)
         return self
 
 
