@@ -15,7 +15,6 @@ from secret_jax.data.validation import (
     ArrayLike,
     CheckedRows,
     TableLike,
-    fitted_names,
     scaled_rows,
     validated,
 )
@@ -113,7 +112,7 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
             else:
                 (given,) = scaled_rows(given)
             finished = fit_tree(plan, given, others)
-            self._keep(finished, **fitted_names(seen), **given.learned)
+            self._keep(finished, **seen._noted(), **given.learned)
             return self._refined(plan, finished)
 
     def _keep(self, finished: Fit, **learned: Any) -> None:

@@ -13,7 +13,6 @@ from secret_jax.data.rows import group_numbers
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.shards import computing_for
 from secret_jax.data.validation import (
-    NOTED,
     ArrayLike,
     CheckedRows,
     TableLike,
@@ -28,10 +27,12 @@ from secret_jax.runtime.parallel import one_thread_for_products
 from secret_jax.runtime.progress import Progress, shown
 from secret_jax.tree.file import load_model, save_model
 
+# What scikit-learn notes of the features.
+_NOTED = "n_features_in_", "feature_names_in_"
 # Fitted attributes of one fit, and of what was done with it.
 _OF_ONE_FIT = (
     *("conformity_scores_", "conformity_weight_", "distillation_", "reading_"),
-    *("oob_prediction_", "oob_score_", "search_", *NOTED),
+    *("oob_prediction_", "oob_score_", "search_", *_NOTED),
 )
 
 
@@ -52,6 +53,10 @@ class SavedEstimator(BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, self._predicts_with)
+
+    def _noted(self) -> dict[str, Any]:
+        """Names of the features, as of a copy that has checked some rows."""
+        return {name: vars(self)[name] for name in _NOTED if name in vars(self)}
 
     def _become(self, **fitted: Any) -> None:
         """Take on what was fitted, at one stroke; what was of the last fit goes."""

@@ -17,12 +17,7 @@ from secret_jax.composed.ensemble.model import Ensemble
 from secret_jax.data.encoding import encode
 from secret_jax.data.rows import Merged, Rows, draws_of_groups, merged
 from secret_jax.data.schema import TableSchema
-from secret_jax.data.validation import (
-    ArrayLike,
-    TableLike,
-    fitted_names,
-    scaled_rows,
-)
+from secret_jax.data.validation import ArrayLike, TableLike, scaled_rows
 from secret_jax.estimators.parameters import CountOrShare
 from secret_jax.fit.grow.attributes import n_inputs
 from secret_jax.fit.grow.frontier import Root
@@ -169,7 +164,7 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator):
                 if some.n_rows > 1:
                     score = r2_score(some.targets, said, sample_weight=some.weight)
                 fitted["oob_score_"] = float(score)
-            self._become(**fitted_names(seen), **fitted)
+            self._become(**seen._noted(), **fitted)
         return self
 
     def _grown(
