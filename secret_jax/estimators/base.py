@@ -189,11 +189,7 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
         return Bunch(ccp_alphas=path.alphas, impurities=errors)
 
     def smaller(
-        self,
-        n_leaves: int | None = None,
-        *,
-        at: Iterable[int] = (),
-        gates: bool = True,
+        self, n_leaves: int | None = None, *, at: Iterable[int] = (), gates: bool = True
     ) -> Self:
         """Cut the tree down, without a fit.
 

@@ -23,13 +23,7 @@ from secret_jax import (
     SecretSplits,
 )
 from secret_jax.estimators.parameters import NAMED
-from secret_jax.fit.interface import (
-    Fitted,
-    Pruned,
-    PruningRule,
-    Refined,
-    Refinement,
-)
+from secret_jax.fit.interface import Fitted, Pruned, PruningRule, Refined, Refinement
 from secret_jax.runtime.values import at_least, constraints_of, real
 from secret_jax.tree.reshape import compact
 
