@@ -21,12 +21,7 @@ from secret_jax.composed.ensemble.growth import (
 from secret_jax.data.encoding import encode
 from secret_jax.data.rows import Merged, Rows, Table, draws_of_groups, merged
 from secret_jax.data.schema import TableSchema
-from secret_jax.data.validation import (
-    ArrayLike,
-    TableLike,
-    fitted_names,
-    scaled_rows,
-)
+from secret_jax.data.validation import ArrayLike, TableLike, scaled_rows
 from secret_jax.estimators.parameters import CountOrShare
 from secret_jax.fit.grow.frontier import Root
 from secret_jax.fit.grow.grower import n_inputs
@@ -175,7 +170,7 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator):
                 if some.n_rows > 1:
                     score = r2_score(some.targets, said, sample_weight=some.weight)
                 fitted["oob_score_"] = float(score)
-            self._become(**fitted_names(seen), **fitted)
+            self._become(**seen._noted(), **fitted)
         return self
 
     def _grown(
