@@ -101,7 +101,7 @@ def fit_models(
         statistics = NodeStatistics(*map(np.concatenate, zip(*each, strict=True)))
     elif statistics is None:
         if leaves is None:
-            leaf_of = descend(forest, rows.table, root, forest.max_depth)
+            leaf_of = descend(forest, rows.table, root)
         else:
             leaf_of = root + np.concatenate(leaves)
         n_regressors = forest.schema.n_regressors
