@@ -15,15 +15,16 @@ import numpy as np
 from secret_jax.data.rows import Rows
 from secret_jax.data.schema import Role, TableSchema
 from secret_jax.data.shards import RowShards
+from secret_jax.data.validation import CheckedRows
 from secret_jax.fit.early_stopping import Overtaken
 from secret_jax.fit.interface import Candidate, Evidence, Fold
 from secret_jax.fit.pipeline import Fit, chosen_rule, finish, grow_and_prune
 from secret_jax.fit.plan import Plan
-from secret_jax.fit.prepare import CheckedRows, Prepared, prepare, with_units_of
+from secret_jax.fit.prepare import Prepared, prepare, with_units_of
 from secret_jax.fit.prune.rules import CrossValidation
 from secret_jax.fit.refine.distillation import mean_error, raw_predictions
-from secret_jax.models.errors import weighted_errors
-from secret_jax.runtime.warning import each_once
+from secret_jax.models.fitting import weighted_errors
+from secret_jax.runtime.environment import each_once
 from secret_jax.tree.routing import apply
 from secret_jax.tree.structure import StopReason
 

@@ -14,19 +14,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from secret_jax.data.validation import CheckedRows
 from secret_jax.fit.early_stopping import EarlyStopping, FirstLook
 from secret_jax.fit.grow.grower import Grown
 from secret_jax.fit.grow.trees import Recipe
 from secret_jax.fit.interface import Candidate, Evidence, Fitted, PruningRule, Refined
 from secret_jax.fit.plan import Plan
-from secret_jax.fit.prepare import (
-    CheckedRows,
-    Prepared,
-    divided,
-    in_units_of,
-    parts_of,
-    rows_for,
-)
+from secret_jax.fit.prepare import Prepared, divided, in_units_of, parts_of, rows_for
 from secret_jax.fit.prune.path import TIE, of_size
 from secret_jax.fit.prune.rules import CrossValidation, HoldOut
 from secret_jax.models.fitting import fit_models, node_statistics

@@ -10,8 +10,7 @@ from secret_jax.fit.interface import Evidence, Pruned, PruningRule
 from secret_jax.fit.prune.path import TIE
 from secret_jax.learners.thresholds import PURE, best_cuts, moments
 from secret_jax.losses.numbers import Quantile
-from secret_jax.models.errors import node_errors
-from secret_jax.models.fitting import fit_models
+from secret_jax.models.fitting import fit_models, node_errors
 from secret_jax.models.interface import LeafModel, Levels, Models
 from secret_jax.models.linear import CONSTANT, means, selected_forward
 from secret_jax.models.statistics import NodeStatistics
@@ -25,9 +24,9 @@ from secret_jax.splits.axis import (
     leading_component,
 )
 from secret_jax.splits.interface import Level
-from secret_jax.tree.degrees import model_degrees
 from secret_jax.tree.reshape import compact
 from secret_jax.tree.structure import SplitKind, StopReason, Tree
+from secret_jax.tree.totals import model_degrees
 
 # Of no rows sums are zero, and so are their means.
 _NO_WEIGHT = 1e-30

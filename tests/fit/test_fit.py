@@ -9,13 +9,14 @@ import pytest
 
 from secret_jax import CostComplexity, HoldOut, SecretRegressor
 from secret_jax.data.rows import Rows, Table
+from secret_jax.data.validation import CheckedRows
 from secret_jax.datasets import make_fried
 from secret_jax.fit import early_stopping
 from secret_jax.fit.grow import trees
 from secret_jax.fit.grow.trees import Recipe
 from secret_jax.fit.interface import Pruned, PruningRule
 from secret_jax.fit.pipeline import grow_and_prune
-from secret_jax.fit.prepare import CheckedRows, divided, prepare
+from secret_jax.fit.prepare import divided, prepare
 from secret_jax.fit.prune.rules import CrossValidation, Unpruned
 from secret_jax.splits.rss import RssSplits
 

@@ -15,7 +15,7 @@ from secret_jax.fit.alternatives import loss_without
 from secret_jax.fit.grow.trees import Recipe
 from secret_jax.fit.pipeline import grow_and_prune
 from secret_jax.fit.prepare import prepare
-from secret_jax.models.errors import total_error
+from secret_jax.models.fitting import total_error
 
 N_USEFUL, N_USELESS = 3, 15
 
@@ -87,7 +87,7 @@ def test_useful_columns_all_stay_and_exact_targets_leave_nothing_to_judge():
 def test_errors_without_a_column_are_those_at_its_mean():
     X, y = table()
     model = SecretRegressor(max_depth=0)
-    plan, (given, _) = model._plan(), model._given(X, y, None)
+    plan, given = model._plan(), model._given(X, y, None)
     fold = grow_and_prune(plan, prepare(plan, given, None)).fitted.folds[0]
     tree, rows = fold.tree, fold.held_out
     x = rows.table.on_host().x.copy()

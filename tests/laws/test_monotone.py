@@ -21,8 +21,7 @@ from secret_jax import (
 )
 from secret_jax.data.encoding import encode
 from secret_jax.data.rows import Rows
-from secret_jax.models.errors import node_errors
-from secret_jax.models.fitting import fit_models
+from secret_jax.models.fitting import fit_models, node_errors
 from secret_jax.models.ridge import Ridge
 from secret_jax.splits.classes import ClassSplits
 from secret_jax.tree.structure import SplitKind

@@ -56,17 +56,29 @@ def assert_same_splits(level, found, other):
         assert moved.sum() <= (found.kind[node] == SplitKind.OBLIQUE)
 
 
+def by_kernels(function, monkeypatch):
+    """A function of a level, with kernels of Triton."""
+    monkeypatch.setattr("secret_jax.data.kernels.INTERPRETED", True)
+    return lambda level: function(replace(level, rows=replace(level.rows, triton=True)))
+
+
 @pytest.mark.parametrize(
-    ("name", "oblique"), [*((name, True) for name in FINDERS), ("rows", False)]
+    ("name", "oblique", "triton"),
+    [
+        *((name, True, False) for name in FINDERS),
+        ("rows", False, False),
+        *(("rows", True, True), ("classes", True, True)),
+    ],
 )
-def test_splits(name, oblique):
+def test_splits(name, oblique, triton, monkeypatch):
     finder = FINDERS[name]
     level = mixed_level(finder, oblique=oblique)
     if name.startswith("classes"):
         level = as_classes(level, 2 if "counted" in name else 3)
     found = find(level, finder)
     assert (found.kind != SplitKind.LEAF).all()
-    other = on_tiles(finder.find, level)
+    function = by_kernels(finder.find, monkeypatch) if triton else finder.find
+    other = on_tiles(function, level)
     assert_same_splits(level, found, other)
     if finder.implies_models:
         models = found.child_models, other.child_models
@@ -90,7 +102,6 @@ def test_a_node_that_found_nothing_tries_again():
 # The kernel takes no tiles of 40 rows, which are no whole blocks.
 @pytest.mark.parametrize(("triton", "tile"), [(False, 64), (True, 64), (True, 40)])
 def test_a_step_of_em(rng, triton, tile, monkeypatch):
-    monkeypatch.setattr("secret_jax.splits.em_kernel.INTERPRETED", True)
     level = mixed_level(SECRET)
     share = rng.random((2, level.rows.n_rows)).astype(np.float32)
     on_host = whiten(level).rows
@@ -107,10 +118,8 @@ def test_a_step_of_em(rng, triton, tile, monkeypatch):
     with np.errstate(all="ignore"):
         found = step(level)
 
-    def step_on_tiles(level):
-        return step(replace(level, rows=replace(level.rows, triton=triton)))
-
-    other = on_tiles(step_on_tiles, level, tile)
+    function = by_kernels(step, monkeypatch) if triton else step
+    other = on_tiles(function, level, tile)
     scale = np.einsum("nsii->nsi", found[0])
     scale = np.sqrt(scale[..., :, None] * scale[..., None, :])
     assert (np.abs(found[0] - other[0]) < 1e-5 * scale).all()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -42,6 +42,8 @@ class GrowOptions:
     models_of_all: bool = False
     # Splits of the user, from the root of every tree down.
     fixed: FixedSplits | None = None
+    # Accelerators that the rows of trees may be divided among.
+    devices: tuple[Any, ...] = ()
 
 
 class Found(NamedTuple):

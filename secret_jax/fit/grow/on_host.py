@@ -26,7 +26,7 @@ from secret_jax.runtime.hashing import random_numbers
 from secret_jax.runtime.parallel import in_blocks, side_by_side
 from secret_jax.runtime.shapes import slice_positions
 from secret_jax.splits.interface import Level, Roles, Split, write_nodes
-from secret_jax.tree.comparisons import left_of
+from secret_jax.tree.walk import left_of
 
 # More rows than the first number are searched in an even number of parts, each of
 # about the second number of rows: enough for a thread of its own. The same on every

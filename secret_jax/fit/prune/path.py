@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from secret_jax.data.rows import Rows
-from secret_jax.models.errors import node_errors
+from secret_jax.models.fitting import node_errors
 from secret_jax.tree.reshape import compact
 from secret_jax.tree.structure import Tree
 from secret_jax.tree.totals import levels_of_splits

@@ -16,13 +16,12 @@ from secret_jax.fit.prune.path import (
     weakest_links,
 )
 from secret_jax.losses.interface import Likelihood, Loss
-from secret_jax.models.errors import node_errors, row_errors
-from secret_jax.models.fitting import node_statistics
+from secret_jax.models.fitting import node_errors, node_statistics, row_errors
 from secret_jax.models.statistics import NodeStatistics
 from secret_jax.runtime.values import at_least, real
-from secret_jax.tree.degrees import model_degrees, split_degrees
 from secret_jax.tree.reshape import compact, remaining
 from secret_jax.tree.structure import Tree
+from secret_jax.tree.totals import model_degrees, split_degrees
 
 # One division is enough for more rows, whose splits leave a smaller share of the error
 # of the root: a fifth of the time saved, at errors 0.6 % higher. Fewer rows, or weak

@@ -11,15 +11,13 @@ from typing import Annotated, NamedTuple, TypeAlias
 
 import numpy as np
 
-from secret_jax.data.rows import Rows, Table, join, shuffled
-from secret_jax.data.sampling import ROW_ORDER
+from secret_jax.data.rows import ROW_ORDER, Rows, Table, join, shuffled
 from secret_jax.data.schema import TableSchema
 from secret_jax.fit.grow.frontier import ROUNDING
 from secret_jax.fit.grow.trees import Recipe
 from secret_jax.fit.interface import Candidate, Fitted, Pruned
 from secret_jax.fit.prune.path import of_size, training_errors
-from secret_jax.models.errors import weighted_errors
-from secret_jax.models.fitting import remeasured
+from secret_jax.models.fitting import remeasured, weighted_errors
 from secret_jax.models.interface import LeafModel
 from secret_jax.runtime.parallel import in_blocks
 from secret_jax.runtime.values import Value, real
@@ -154,7 +152,7 @@ class Distillation(Value):
         by_weight = np.argsort(learned.weight, kind="stable")
         rank = np.empty(learned.n_rows)
         rank[by_weight] = np.arange(learned.n_rows)
-        ranked = shuffled(learned._replace(weight=rank), ROW_ORDER)
+        ranked = shuffled(learned._replace(weight=rank))
         order = by_weight[ranked.weight.astype(int)]
         learned, origin = learned.take(order), origin[order]
         lessons = [(np.arange(learned.n_rows), learned.targets)]

@@ -18,8 +18,7 @@ from secret_jax.fit.interface import (
 from secret_jax.fit.prune.path import penalised
 from secret_jax.fit.refine.widths import deviations, with_widths
 from secret_jax.losses.interface import Loss
-from secret_jax.models.errors import total_error
-from secret_jax.models.fitting import fit_models
+from secret_jax.models.fitting import fit_models, total_error
 from secret_jax.models.interface import LeafModel
 from secret_jax.runtime.programs import refuse_after_fork
 from secret_jax.runtime.values import POSITIVE, TupleOf, at_least, real, refuse

@@ -15,8 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from secret_jax.data.rows import Rows, join
-from secret_jax.data.sampling import ROW_ORDER
+from secret_jax.data.rows import ROW_ORDER, Rows, join
 from secret_jax.fit.grow.trees import Recipe
 from secret_jax.fit.interface import (
     Candidate,
@@ -26,8 +25,7 @@ from secret_jax.fit.interface import (
 from secret_jax.fit.prune.rules import HoldOut
 from secret_jax.fit.refine.widths import deviations, with_widths
 from secret_jax.losses.interface import Loss
-from secret_jax.models.errors import total_error
-from secret_jax.models.fitting import fit_models
+from secret_jax.models.fitting import fit_models, total_error
 from secret_jax.runtime.devices import on_accelerator
 from secret_jax.runtime.linalg import AnyArray
 from secret_jax.runtime.programs import program

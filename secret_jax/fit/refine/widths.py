@@ -27,7 +27,7 @@ def deviations(tree: Tree, rows: Rows) -> np.ndarray:
     rows = rows.take(slice(None, _MOST_ROWS))
     inner = np.flatnonzero(~tree.is_leaf)
     deviation = np.zeros(tree.n_nodes)
-    along = paths(tree.left, tree.parent, n_inner=len(inner), n_leaves=tree.n_leaves)
+    along = paths(tree, n_inner=len(inner), n_leaves=tree.n_leaves)
     number = np.cumsum(tree.is_leaf) - 1
     leaf = number[apply(tree, rows.table)]
     for i, node in enumerate(inner):

@@ -168,7 +168,7 @@ def test_growing_tells_how_far_it_has_come_and_the_models_of_all_nodes():
     model = regressor("paper", prune=None)
     heard: list = []
     plan = replace(model._plan(), progress=heard.append)
-    tree = fit_tree(plan, model._given(*crease(128), None)[0], None).tree
+    tree = fit_tree(plan, model._given(*crease(128), None), None).tree
     growing = [step for step in heard if step.stage == "growing"]
     assert {step.detail for step in growing} == {
         f"level {depth + 1}" for depth in range(tree.max_depth + 1)

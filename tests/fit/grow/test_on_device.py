@@ -83,6 +83,7 @@ def assert_alike(on_host, there):
 
 LIMITS = {
     "all rows": {"sample": None},
+    "all rows, by kernels of Triton": {"sample": None},
     "samples": {"sample": 128},
     "to a depth": {"sample": None, "max_depth": 3},
     "best first": {"sample": 128, "max_leaf_nodes": 12},
@@ -92,7 +93,11 @@ LIMITS = {
 
 
 @pytest.mark.parametrize("limits", LIMITS.values(), ids=LIMITS)
-def test_trees_are_those_of_the_host(table, limits):
+def test_trees_are_those_of_the_host(table, limits, request, monkeypatch):
+    if "kernels" in request.node.name:
+        monkeypatch.setattr("secret_jax.data.kernels.INTERPRETED", True)
+        name = "secret_jax.fit.grow.level_programs.runs_triton"
+        monkeypatch.setattr(name, lambda device: True)
     options = GrowOptions(finder=VarianceSplits(), min_gain=0.0, **limits)
     assert_alike(*both(table, options, several_roots()))
 

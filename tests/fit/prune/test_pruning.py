@@ -7,11 +7,7 @@ import functools
 
 import numpy as np
 import pytest
-from configurations import (
-    crease,
-    regressor,
-    shop,
-)
+from configurations import crease, regressor, shop
 from handmade import BUSHY, SHAPES, build_tree, rows, subtrees
 
 from secret_jax import CostComplexity, CrossValidation, HoldOut, Ridge, SecretRegressor
@@ -29,10 +25,10 @@ from secret_jax.fit.prune.path import (
 )
 from secret_jax.fit.prune.rules import InformationCriterion, covariance_complexity
 from secret_jax.models.statistics import NodeStatistics
-from secret_jax.tree.degrees import model_degrees, split_degrees
 from secret_jax.tree.reshape import compact
 from secret_jax.tree.routing import values
 from secret_jax.tree.structure import SplitKind, StopReason, Tree
+from secret_jax.tree.totals import model_degrees, split_degrees
 
 
 def evidence(
