@@ -313,14 +313,14 @@ class Tree:
         return replace(self, schema=schema, longer=None, **arrays)
 
 
-# Axes of the arrays, and those that hold whole numbers of four bytes.
+# Axes of the arrays, and their types.
 _HINTS = {
     name: hint
     for name, hint in get_type_hints(Tree).items()
     if hasattr(hint, "dim_str")
 }
 AXES = {name: tuple(hint.dim_str.split()) for name, hint in _HINTS.items()}
-WHOLE = {name for name, hint in _HINTS.items() if "int32" in hint.dtypes}
+TYPES = {name: hint.dtypes[0] for name, hint in _HINTS.items()}
 ARRAY_FIELDS = tuple(AXES)
 COMPARISON_FIELDS = tuple(name for name in AXES if AXES[name][0] == "comparisons")
 # Values in a leaf of the fields that describe a split.
@@ -335,6 +335,18 @@ LEAF_FIELDS = {
     "goes_left": False,
     "gain": 0,
 }
+
+
+def lengths_of(schema: TableSchema) -> dict[str, int]:
+    """Lengths of the axes of a tree's arrays that are those of its table."""
+    return {
+        "outputs": schema.n_outputs,
+        "regressors": schema.n_regressors,
+        "coefficients": 1 + schema.n_regressors,
+        "columns": schema.n_columns,
+        "categories": max(map(len, schema.categories), default=0),
+    }
+
 
 # What was made of a tree, or of a sum of trees, when it was first used; none changes.
 _MADE: weakref.WeakKeyDictionary[Any, dict[Callable, Any]] = weakref.WeakKeyDictionary()
@@ -358,15 +370,14 @@ def flaw_of(tree: Tree) -> str:
         of_outputs = len(tree.full_error or schema.target_names)
         if not _is_sound(schema) or of_outputs != schema.n_outputs:
             return "its schema is of columns, categories or outputs that are not there"
-        n_categories = max([tree.goes_left.shape[1], *map(len, schema.categories)])
-        sizes = {"nodes": n, "further": further, "comparisons": n + further}
-        sizes |= {"columns": schema.n_columns, "categories": n_categories}
-        sizes |= {"regressors": schema.n_regressors, "outputs": schema.n_outputs}
-        sizes["coefficients"] = 1 + schema.n_regressors
+        sizes = lengths_of(schema)
+        sizes |= {"nodes": n, "further": further, "comparisons": n + further}
+        sizes["categories"] = max(tree.goes_left.shape[1], sizes["categories"])
         for name, axes in AXES.items():
             array, shape = getattr(tree, name), tuple(sizes[axis] for axis in axes)
-            wanted, found = "int32" if name in WHOLE else "float or bool", array.dtype
-            right = found == "i4" if name in WHOLE else found.kind in "fb"
+            whole, found = TYPES[name] == "int32", array.dtype
+            wanted = "int32" if whole else "float or bool"
+            right = found == "i4" if whole else found.kind in "fb"
             if array.shape != shape or not right:
                 own = f"{name} is {found} of shape {array.shape}"
                 return f"{own}, not {wanted} of shape {shape}"

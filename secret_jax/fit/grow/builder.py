@@ -13,16 +13,15 @@ from secret_jax.tree.reshape import compact, number_in_compact
 from secret_jax.tree.structure import (
     AXES,
     LEAF_FIELDS,
-    WHOLE,
+    TYPES,
     SplitKind,
     StopReason,
     Tree,
+    lengths_of,
 )
 
 # Nodes of each tree that there is room for at first: small trees need no more.
 _FIRST_ROOM = 32
-# Fields in single precision.
-_SINGLE = "direction", "threshold", "gate_width", "gain"
 
 
 class Builder:
@@ -30,23 +29,13 @@ class Builder:
 
     def __init__(self, schema: TableSchema, n_trees: int):
         self._schema = schema
-        self._n_categories = max((len(c) for c in schema.categories), default=0)
-        sizes = {
-            "outputs": schema.n_outputs,
-            "regressors": schema.n_regressors,
-            "coefficients": 1 + schema.n_regressors,
-            "columns": schema.n_columns,
-            "categories": self._n_categories,
-        }
+        lengths = lengths_of(schema)
+        self._n_categories = lengths["categories"]
         start = LEAF_FIELDS | {"parent": -1, "stop_reason": StopReason.SPLIT}
         start |= {"larger_left": True, "standard_error": np.nan}
-        types = dict.fromkeys(WHOLE, np.int32) | dict.fromkeys(_SINGLE, np.float32)
-        types |= {"goes_left": bool, "larger_left": bool}
         self._blank = {
             name: np.full(
-                [sizes[axis] for axis in axes],
-                start.get(name, 0),
-                types.get(name, np.float64),
+                [lengths[axis] for axis in axes], start.get(name, 0), TYPES[name]
             )
             for name, (_, *axes) in AXES.items()
             if name != "further"
