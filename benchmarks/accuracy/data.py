@@ -60,6 +60,8 @@ def sources_of(
         return [_source_of_table(*one, target) for one in tables.items()]
     if isinstance(tables, str | Path | pandas.DataFrame):
         tables = [tables]
+    if not all(isinstance(word, str | Path) for word in tables):
+        raise InputError("Tables that are no names or files are given by name: a dict.")
     found = [
         source
         for word in dict.fromkeys(tables)
@@ -75,8 +77,6 @@ def _sources_of_word(
     word: str | Path, target: str | None, data_home: str | None, n_rows: int
 ) -> Sequence[Source]:
     known = {*_at_hand(data_home), *(n for group in GROUPS.values() for n in group)}
-    if not isinstance(word, str | Path):
-        raise InputError("Tables that are no names or files are given by name: a dict.")
     word = str(word)
     if word in GROUPS or word in known:
         names = GROUPS.get(word, (word,))
