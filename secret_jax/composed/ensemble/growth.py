@@ -22,18 +22,15 @@ from secret_jax.fit.grow.trees import with_leaf_models
 from secret_jax.fit.prepare import parts_of
 from secret_jax.losses.interface import Loss
 from secret_jax.losses.numbers import SQUARED_ERROR
-from secret_jax.models.errors import weighted_errors
-from secret_jax.models.fitting import fit_models
+from secret_jax.models.fitting import fit_models, weighted_errors
 from secret_jax.models.glm import Logistic
 from secret_jax.models.ridge import Ridge
 from secret_jax.runtime.hashing import mix
 from secret_jax.runtime.progress import Stage
 from secret_jax.splits.rss import RssSplits
-from secret_jax.tree.file import flaw_of
 from secret_jax.tree.reshape import joined, separated
-from secret_jax.tree.routing import values
-from secret_jax.tree.structure import Tree
-from secret_jax.tree.sums import TreeSum
+from secret_jax.tree.routing import TreeSum, values
+from secret_jax.tree.structure import Tree, flaw_of
 
 # Cheaper than the search of a single tree: later trees mend what it misses, and nobody
 # reads their splits. With eight thresholds forests err 2 % more, on fifteen tables;
