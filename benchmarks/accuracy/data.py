@@ -58,8 +58,10 @@ def sources_of(
     """Sources of what `benchmarks.accuracy.grid.experiments` takes as tables."""
     if isinstance(tables, Mapping):
         return [_source_of_table(*one, target) for one in tables.items()]
-    if isinstance(tables, str | Path):
+    if isinstance(tables, str | Path | pandas.DataFrame):
         tables = [tables]
+    if not all(isinstance(word, str | Path) for word in tables):
+        raise InputError("Tables that are no names or files are given by name: a dict.")
     found = [
         source
         for word in dict.fromkeys(tables)

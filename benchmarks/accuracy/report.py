@@ -104,18 +104,14 @@ def error_table(results: Results) -> str:
     """Mean errors and standard errors, a line per set; the best in bold."""
     lines = [["set", "rows", "seeds", *results.models]]
     for name in results.sets:
-        best, cells, counts, rows = results.best(name), [], set(), 0.0
-        for model in results.models:
-            values = results.values(model, name)
-            if not values:
-                cells.append("-")
-                continue
-            counts.add(len(values))
-            rows = results.values(model, name, "rows")[0]
-            text = str(figure(values))
-            cells.append(f"**{text}**" if model == best else text)
+        best = results.best(name)
+        rows = results.values(best, name, "rows")[0]
+        errors = {model: results.values(model, name) for model in results.models}
+        counts = {len(values) for values in errors.values() if values}
         seeds = "-".join(map(str, sorted({min(counts), max(counts)})))
-        lines.append([name, f"{rows:.0f}", seeds, *cells])
+        told = {model: str(figure(v)) if v else "-" for model, v in errors.items()}
+        told[best] = f"**{told[best]}**"
+        lines.append([name, f"{rows:.0f}", seeds, *told.values()])
     return markdown(lines)
 
 

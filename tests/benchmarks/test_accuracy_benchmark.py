@@ -174,6 +174,13 @@ def test_what_cannot_be_fitted_stops_before_the_first_fit(
     assert not out.exists()
 
 
+def test_a_table_without_a_name_is_refused(folder):
+    frame = pd.read_csv(folder / "plain.csv")
+    for tables in (frame, [frame]):
+        with pytest.raises(ValueError, match="given by name: a dict"):
+            experiments(tables, {"oblique": [False]})
+
+
 @pytest.mark.parametrize("name", list(hard_sets.GENERATORS))
 def test_synthetic_parts_are_new_rows_of_one_kind(name):
     (source,) = accuracy_data.sources_of(name, None, None, 40)
