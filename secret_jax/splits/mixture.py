@@ -145,11 +145,7 @@ def whiten(level: Level) -> Whitened:
         found, z = products_about(rows, [center[:, None]], arrays[:2], weight, *matrix)
         return found[:, 0], z
 
-    if once:
-        found, _ = about(shift)
-        weight, moment = found[:, 0, 0], found[:, 0, 1:]
-    else:
-        weight, moment = rows.total(_moments, (shift,), arrays)
+    weight, moment = rows.total(_moments, (shift,), arrays)
     mean = shift + safe_divide(moment, weight[:, None])
     if once:
         scatter = about(mean)[0][:, 1:, 1:]
@@ -183,8 +179,10 @@ def _centred(rows: Any, center: AnyArray, arrays: Sequence[AnyArray]) -> AnyArra
 
 def _moments(rows: Any, of_nodes: Any, arrays: Any) -> tuple[AnyArray, AnyArray]:
     apart, weight = _centred(rows, of_nodes[0], arrays), arrays[2]
-    moment = rows.products(weight[..., None, :], apart)[..., 0, :]
-    return rows.sums(weight), moment
+    if rows.xp is np:
+        moment = rows.products(weight[None], apart)[:, 0]
+        return rows.sums(weight), moment
+    return rows.sums(weight), rows.sums(weight[:, None] * apart)
 
 
 def _scatter(rows: Any, of_nodes: Any, arrays: Any) -> tuple[AnyArray]:
