@@ -39,6 +39,7 @@ from secret_jax.runtime.linalg import (
     where_each,
 )
 from secret_jax.splits.em_kernel import (
+    MOST_ELIMINATED,
     densities,
     moments_and_likelihood,
     products_about,
@@ -306,12 +307,13 @@ def fit_mixtures(
     its covariance would be singular.
     """
     xp, shape, dtype = known.rows.xp, moments.shape[:2], moments.dtype
+    in_kernel = known.rows.triton and moments.shape[-1] <= MOST_ELIMINATED
 
     def proceeds(fit: MixtureFit) -> AnyArray:
         return (fit.status == _RUNNING) & (fit.n_iterations < max_iter)
 
     def step(known: MixtureRows, fit: MixtureFit, going: AnyArray) -> MixtureFit:
-        if known.rows.triton:
+        if in_kernel:
             *new, mass, penalty = densities(fit.moments, known, floor, going, fit.forms)
             forms = LogForms(*new)
         else:
@@ -329,7 +331,7 @@ def fit_mixtures(
         if xp is np and going.all():
             return new
         kept = jax.tree.map(lambda *pair: where_each(going, *pair), new, fit)
-        return kept._replace(forms=forms) if known.rows.triton else kept
+        return kept._replace(forms=forms) if in_kernel else kept
 
     n_joint = moments.shape[-1]
     constant = xp.zeros((*shape, 2), dtype)
