@@ -15,8 +15,13 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from secret_jax.data.categories import UnseenCategoryWarning
-from secret_jax.data.columns import ReadTable, is_missing, listed, read_columns
+from secret_jax.data.columns import (
+    ReadTable,
+    UnseenCategoryWarning,
+    is_missing,
+    listed,
+    read_columns,
+)
 from secret_jax.data.dates import (
     DAYS,
     WEEKDAY,
@@ -26,8 +31,8 @@ from secret_jax.data.dates import (
     calendar,
     dates_again,
 )
+from secret_jax.runtime.environment import warn
 from secret_jax.runtime.values import is_integer
-from secret_jax.runtime.warning import warn
 
 # Encoded values saturate here, so that their sums with coefficients stay finite.
 FAR = 1e30
@@ -172,6 +177,18 @@ class Attributes:
                 plain = [pair and pair[1] for pair in written]
             values[:, position] = plain
         return values
+
+
+def position_among(names: Sequence[str], output: Any, kind: str) -> int:
+    """Position of an output, or class, that is given by its position or name."""
+    if isinstance(output, str) and output in names:
+        return names.index(output)
+    if is_integer(output) and 0 <= output < len(names):
+        return int(output)
+    raise ValueError(
+        f"output={output!r} is none of the {kind}: give one of "
+        f"{', '.join(map(repr, names))}, or a position below {len(names)}."
+    )
 
 
 def places_in_order(
@@ -329,15 +346,7 @@ class TableSchema(Attributes):
 
     def output_position(self, output: int | str | None) -> int:
         """Position of an output that is given by its position or name."""
-        names = self.target_names
-        if isinstance(output, str) and output in names:
-            return names.index(output)
-        if is_integer(output) and 0 <= output < len(names):
-            return int(output)
-        raise ValueError(
-            f"output={output!r} is none of the outputs: give one of "
-            f"{', '.join(map(repr, names))}, or a position below {len(names)}."
-        )
+        return position_among(self.target_names, output, "outputs")
 
     @property
     def target_name(self) -> str:

@@ -18,16 +18,14 @@ from scipy.linalg import lapack
 from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
 from secret_jax.losses.interface import LONGEST_STEP, Likelihood, Loss
-from secret_jax.models.errors import mean_squared_errors
 from secret_jax.models.fitting import node_statistics, with_losses, with_monotone_models
 from secret_jax.models.glm import smoothed
 from secret_jax.models.interface import LeafModel, RowGroups, groups_of_levels
 from secret_jax.models.linear import CONSTANT, TIE, selected_forward
-from secret_jax.models.statistics import NodeStatistics
-from secret_jax.tree.degrees import ROUNDING, model_degrees, noise_variance
+from secret_jax.models.statistics import NodeStatistics, mean_squared_errors
 from secret_jax.tree.routing import values
 from secret_jax.tree.structure import SplitKind, Tree
-from secret_jax.tree.totals import leaf_totals
+from secret_jax.tree.totals import ROUNDING, leaf_totals, model_degrees, noise_variance
 
 # Share of the largest magnitude by which rounding may move a target away from zero.
 _NEAR_ZERO = 1e-6
@@ -54,22 +52,17 @@ def with_short_equations(
     leaf: LeafModel,
     tolerance: float,
 ) -> Tree:
-    """Bound the predictions of a tree, shorten its equations, and add standard errors.
-
-    ``rows`` trained its full models, or are a sample of them; for ``tolerance`` see
-    `shortened`.
-    """
+    """Bound predictions, shorten equations (see `shortened`), add standard errors."""
     tree, full_error = _bounded(tree, statistics.lower[0], statistics.upper[0]), None
     if tolerance > 0:
         full_error = tuple(tree.leaf_error.tolist())
-    spread = _spread(tree, rows)
-    short = shortened(tree, statistics, tolerance, spread)
+    short = shortened(tree, statistics, tolerance, rows)
+    by_moments = tree.loss.least_squares
     levels = partial(groups_of_levels, tree, rows)
-    if spread is not None and tolerance > 0:
-        short = _recentred(short, tree, levels())
-        short = with_losses(short, levels(), leaf)
+    if tolerance > 0 and not by_moments:
+        short = with_losses(_recentred(short, tree, levels()), levels(), leaf)
     short = with_monotone_models(short, statistics, levels)
-    if spread is not None:
+    if not by_moments:
         short = with_standard_errors(short, levels())
     return replace(short, full_error=full_error)
 
@@ -77,15 +70,16 @@ def with_short_equations(
 def numbers_of_leaves(tree: Tree, rows: Rows, tolerance: float) -> np.ndarray:
     """Count the numbers in the short equations that nodes would have as leaves."""
     statistics = node_statistics(tree, rows)
-    short = shortened(tree, statistics, tolerance, _spread(tree, rows))
+    short = shortened(tree, statistics, tolerance, rows)
     return np.count_nonzero(short.coefficient[..., 1:], axis=(1, 2)) + tree.n_outputs
 
 
-def _spread(tree: Tree, rows: Rows) -> tuple[np.ndarray, np.ndarray] | None:
-    """Noise of nodes and share of variance explained; None with squared errors."""
+def _spread(tree: Tree, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+    """Noise, (n_nodes, n_outputs), and share of variance that is explained."""
     loss, weight = tree.loss, rows.weight
-    if loss.least_squares:
-        return None
+    if loss.least_squares:  # of targets of variance 1
+        noise = noise_variance(tree)
+        return noise, np.maximum(1.0 - noise[0], 0.0)
     value = values(tree, rows.table).astype(np.float64)
     degrees = leaf_totals(tree, np.minimum(model_degrees(tree), tree.weight))[0]
     used = min(degrees / max(tree.weight[0], 1e-300), 0.5)
@@ -143,14 +137,13 @@ def _bounded(
 def with_standard_errors(tree: Tree, levels: Iterator[RowGroups]) -> Tree:
     """Compute the standard errors of the equations of a tree with a loss.
 
-    For a likelihood they are those of the inverse information. For any other loss they
-    are those of the sandwich estimator, with the second derivatives of the loss on both
-    sides of the squares of its slopes (Huber. The Behavior of Maximum Likelihood
-    Estimates under Nonstandard Conditions. Proceedings of the Fifth Berkeley Symposium
-    1, 1967); the density at a quantile is that of a logistic kernel about it (Powell.
-    Estimation of Monotonic Regression Models under Quantile Restrictions. 1991). Where
-    few rows say what a coefficient is, as far out in a tail, and of the scores of
-    several classes, which are fixed up to a common term only, there are none: NaN.
+    For a likelihood they are those of the inverse information, for any other loss those
+    of the sandwich estimator (Huber. The Behavior of Maximum Likelihood Estimates under
+    Nonstandard Conditions. Proceedings of the Fifth Berkeley Symposium 1, 1967); the
+    density at a quantile is that of a logistic kernel about it (Powell. Estimation of
+    Monotonic Regression Models under Quantile Restrictions. 1991). NaN where few rows
+    say what a coefficient is, as far out in a tail, and for the scores of several
+    classes, which are fixed up to a common term only.
     """
     loss = tree.loss
     error = np.full(tree.coefficient.shape, np.nan)
@@ -230,34 +223,23 @@ def shortened(
     tree: Tree,
     statistics: NodeStatistics,
     tolerance: float,
-    spread: tuple[np.ndarray, np.ndarray] | None = None,
+    rows: Rows,
 ) -> Tree:
     """Shorten the equations of all nodes, and compute their standard errors.
 
-    By ``tolerance``, times the share of the variance that the tree explains, a node's
-    short equation may differ from the full one: a share of the node's noise variance,
-    in the mean over rows like those of the node. 0: none is shortened. ``spread``:
-    noise (n_nodes, n_outputs) and the share that is explained (n_outputs,), of another
-    loss than squared errors, which are then not measured again. Means and degrees of
-    freedom of the nodes stay. Standard errors are those of squared errors; for a loss
-    see `with_standard_errors`.
-
-    The second moments C of a node are blended with those of its parent, which count as
-    thirty rows. With b the slopes of the full model, s² the noise and R² the share that
+    With b the slopes of the full model of a node, C the second moments (blended with
+    those of the parent, which count as thirty rows), s² the noise and R² the share that
     the tree explains, columns enter by pivoted partial Cholesky, the most useful first,
     until the part of b'Cb that they leave unexplained is at most ``tolerance R² s²``:
     where all that can be said is little, little of it is left out. Those that can be
     spared go again. The slopes are those of the projection, C_AA⁻¹ (C b)_A. Levels of
     an attribute with like coefficients may enter together as one term. What splits
     above have fixed is part of the constant. Where rounding keeps all columns together
-    from saying enough, the full model stays.
+    from saying enough, the full model stays, as it does with ``tolerance=0``. Other
+    losses than squared errors are not measured again.
     """
     weight = np.maximum(tree.weight, 1e-300)
-    if spread is None:  # of targets of variance 1
-        noise = noise_variance(tree)
-        explained = np.maximum(1.0 - noise[0], 0.0)
-    else:
-        noise, explained = spread
+    noise, explained = _spread(tree, rows)
     limit = np.full(noise.shape, -1.0)
     if tolerance > 0:
         limit = tolerance * explained * noise
@@ -280,11 +262,12 @@ def shortened(
         coefficient[:, output, 0] = constant + moved
         coefficient[:, output, 1:] = slopes
         standard_error[:, output, 1:] = np.sqrt(error[:, output, None] * variance)
+    tree = replace(tree, standard_error=standard_error)
     if tolerance > 0:
         tree = replace(tree, coefficient=coefficient)
-    if tolerance > 0 and spread is None:
+    if tolerance > 0 and tree.loss.least_squares:
         tree = replace(tree, train_error=mean_squared_errors(statistics, coefficient))
-    return replace(tree, standard_error=standard_error)
+    return tree
 
 
 def _moments(

@@ -28,8 +28,8 @@ from secret_jax.runtime.linalg import (
 )
 from secret_jax.splits.em_kernel import products_about
 from secret_jax.splits.interface import Level, Split
-from secret_jax.tree.comparisons import goes_left
 from secret_jax.tree.structure import SplitKind
+from secret_jax.tree.walk import goes_left
 
 # A pivot of a correlation matrix below this is rounding: the column is dependent.
 DEPENDENT = 4e-6

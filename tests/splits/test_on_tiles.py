@@ -1,19 +1,30 @@
-"""What accelerators compile of the paper's finders gives the splits of NumPy."""
+"""What is compiled: the paper's finders on accelerators, and finders of one node."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
-from level_batches import find, goes_left, mixed_level, node_rows, on_tiles, with_rows
+from level_batches import (
+    NodeRows,
+    find,
+    goes_left,
+    level_of,
+    mixed_level,
+    node_rows,
+    on_tiles,
+    with_rows,
+)
 from rows_of_nodes import in_tiles
 
 from secret_jax import SecretSplits
 from secret_jax.data.ragged import RaggedRows
 from secret_jax.data.tiles import TiledRows
 from secret_jax.splits.classes import ClassSplits
+from secret_jax.splits.interface import Node, OneNodeFinder, Split
 from secret_jax.splits.mixture import (
     MixtureRows,
     fit_mixtures,
@@ -125,6 +136,35 @@ def test_a_step_of_em(rng, triton, tile, monkeypatch):
         jax.tree.leaves(found[1:]), jax.tree.leaves(other[1:]), strict=True
     ):
         np.testing.assert_allclose(one, another, rtol=1e-4, atol=1e-5)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AtTheMean(OneNodeFinder):
+    """Cuts the first column at its mean; rows without weight do not count."""
+
+    def __call__(self, node: Node) -> Split:
+        weight, x = node.weight, node.x[:, 0]
+        return Split(
+            kind=jnp.int32(SplitKind.AXIS),
+            attribute=jnp.int32(0),
+            direction=jnp.eye(1, node.x.shape[1])[0],
+            threshold=jnp.sum(weight * x) / jnp.sum(weight),
+            goes_left=jnp.zeros(node.n_categories, bool),
+            gain=jnp.sum(weight),
+            chance_gain=jnp.float32(0.0),
+            pure=jnp.all(node.targets == 0),
+        )
+
+
+def test_every_node_is_searched_by_its_own_rows(rng):
+    length = [3, 700, 40, 1, 513]
+    nodes = [NodeRows(rng.normal(size=(n, 2)), np.full(n, n != 3)) for n in length]
+    found = find(level_of(AtTheMean(), nodes), AtTheMean())
+    means = [node.x[:, 0].mean() for node in nodes]
+    np.testing.assert_allclose(found.threshold, means, atol=1e-6)
+    np.testing.assert_array_equal(found.gain, length)
+    np.testing.assert_array_equal(found.pure, np.array(length) == 3)
+    assert found.direction.shape == (5, 2)
 
 
 @pytest.mark.parametrize("width", [31, 63, 127])

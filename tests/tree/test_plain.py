@@ -27,6 +27,7 @@ MARGIN = 0.1  # of the gap between the rows on the two sides
 def test_no_row_changes_its_way(seed):
     tree = random_tree(seed, 12)
     table = encode(random_rows(seed, 400))
+    assert with_plain_splits(random_tree(0, 1), table).n_nodes == 1
     plain = with_plain_splits(tree, table)
     np.testing.assert_array_equal(paths_of(plain, table), paths_of(tree, table))
     assert not np.array_equal(plain.threshold, tree.threshold)
@@ -34,6 +35,14 @@ def test_no_row_changes_its_way(seed):
     for name in ("left", "right", "kind", "attribute", "goes_left", "coefficient"):
         np.testing.assert_array_equal(getattr(plain, name), getattr(tree, name))
     assert not ((plain.direction != 0) & (tree.direction == 0)).any()
+    # A second time changes no way, and no number that is read.
+    twice = with_plain_splits(plain, table)
+    np.testing.assert_array_equal(paths_of(plain, table), paths_of(twice, table))
+    for node in gaps(plain, table):
+        numbers = [
+            rounded_split(conditions_at(t, node)[0]).threshold for t in (plain, twice)
+        ]
+        assert numbers[0] == pytest.approx(numbers[1], rel=1e-9)
 
 
 def gaps(tree: Tree, table: Table) -> dict[int, tuple[float, float]]:
@@ -61,7 +70,7 @@ def test_thresholds_are_the_shortest_decimals_between_the_rows(seed):
     between = gaps(plain, table)
     assert len(between) >= 4
     for node, (low, high) in between.items():
-        split = conditions_at(plain, node)[0][1]
+        split = conditions_at(plain, node)[0]
         assert isinstance(split, LinearSplit)
         at, gap = rounded_split(split).threshold, high - low
         # Far enough from both sides, but for the rounding of float32.
@@ -95,7 +104,7 @@ def test_whole_numbers_are_split_where_every_view_says(whole):
     tree = model.tree_
     assert tree.schema.whole == (0,)
     assert tree.attribute[0] == 0
-    threshold = conditions_at(tree, 0)[0][1].threshold
+    threshold = conditions_at(tree, 0)[0].threshold
     last = round(threshold)
     assert last < threshold < last + 0.001
     assert f"[0] if age <= {last}\n" in model.export_text()
@@ -114,7 +123,7 @@ def test_rows_at_a_whole_threshold_go_left_however_they_are_encoded(first):
     y = np.where(values <= first + 12, 0.0, 1.0)
     model = SecretRegressor(leaf="constant", oblique=False, prune=None, max_depth=1)
     tree = model.fit(values[:, None], y).tree_
-    assert round(conditions_at(tree, 0)[0][1].threshold) == first + 12
+    assert round(conditions_at(tree, 0)[0].threshold) == first + 12
     center, scale = tree.schema.center, tree.schema.scale
     x = np.asarray(
         encoded_block(
@@ -149,16 +158,3 @@ def test_gates_keep_rows_on_their_sides_and_lie_between_whole_numbers():
     assert at["hard"] == pytest.approx(np.rint(at["hard"]), abs=1e-2)
     margin = MARGIN * (high - low)
     assert low + margin <= at["soft"] <= high - margin
-
-
-def test_a_second_time_changes_no_way_and_no_number_that_is_read():
-    leaf, table = random_tree(0, 1), encode(random_rows(3, 400))
-    assert with_plain_splits(leaf, table).n_nodes == 1
-    once = with_plain_splits(random_tree(3, 12), table)
-    twice = with_plain_splits(once, table)
-    np.testing.assert_array_equal(paths_of(once, table), paths_of(twice, table))
-    for node in gaps(once, table):
-        numbers = [
-            rounded_split(conditions_at(t, node)[0][1]).threshold for t in (once, twice)
-        ]
-        assert numbers[0] == pytest.approx(numbers[1], rel=1e-9)

@@ -15,7 +15,7 @@ from configurations import encoded
 
 from benchmarks.device.counting import as_on_accelerator, for_triton
 from secret_jax import RssSplits, SecretSplits
-from secret_jax.fit.grow import level_programs, on_device
+from secret_jax.fit.grow import on_device
 from secret_jax.fit.grow.execution import GrowOptions
 from secret_jax.fit.grow.frontier import Root
 from secret_jax.fit.grow.grower import grown
@@ -109,10 +109,3 @@ def test_programs_are_exported_for_accelerators(calls, platform):
 
 def of_all_rows(static):
     return isinstance(static["traced"].finder, SecretSplits)
-
-
-def test_all_programs_of_a_level_are_here():
-    found = [
-        name for name, it in vars(level_programs).items() if isinstance(it, Program)
-    ]
-    assert set(found) == {"laid_out", "roomier", "divided", "samples", "searched"}
