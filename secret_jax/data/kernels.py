@@ -20,8 +20,8 @@ _MOST_NUMBERS = 12
 # Those up to which fits multiply by blocks: no more than is measured to be faster than
 # XLA, by python -m benchmarks.device --stages em. Nothing is.
 MOST_BY_BLOCKS = 12
-# Programs that add up the tiles of one node, and numbers that one adds at a time.
-_PARTS, _TOGETHER = 16, 2048
+# Most programs that add up the tiles of one node, and numbers that one adds at a time.
+_MOST_PARTS, _TOGETHER = 16, 2048
 # Emulated, not compiled: for tests where Triton does not run.
 INTERPRETED = False
 
@@ -251,11 +251,13 @@ def sums_of_nodes(
     n = sums.shape[1]
     width = min(pl.next_power_of_2(n), 128)
     together = _TOGETHER // width
+    # Of many numbers there are programs enough, and parts would take memory.
+    n_parts = min(max(_TOGETHER // n, 1), _MOST_PARTS)
 
     def of_part(first_ref: Any, n_own_ref: Any, sums_ref: Any, found_ref: Any) -> None:
         node, part, number = (pl.program_id(axis) for axis in range(3))
         column = number * width + jnp.arange(width)
-        each = (n_own_ref[node] + (_PARTS - 1)) // _PARTS
+        each = (n_own_ref[node] + (n_parts - 1)) // n_parts
         begin, stop = part * each, jnp.minimum((part + 1) * each, n_own_ref[node])
 
         def add(turn: Array, total: Array) -> Array:
@@ -269,7 +271,7 @@ def sums_of_nodes(
         total = jnp.sum(jax.lax.fori_loop(0, turns, add, total), axis=0)
         triton.store(found_ref.at[node, part, column], total, mask=column < n)
 
-    shape = len(first), _PARTS, n
+    shape = len(first), n_parts, n
     return kernel(
         of_part,
         4,

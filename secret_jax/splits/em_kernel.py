@@ -18,6 +18,9 @@ from jaxtyping import Array, Bool, Float
 from secret_jax.data.kernels import Sizes, kernel, read_once
 from secret_jax.runtime.linalg import AnyArray, namespace
 
+# Numbers of a row whose matrix fits into the registers of a program.
+MOST_ELIMINATED = 128
+
 
 def shares(odds: AnyArray) -> tuple[AnyArray, AnyArray]:
     """Share of the first of two components, and one plus the lesser odds."""

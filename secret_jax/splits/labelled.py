@@ -277,7 +277,10 @@ def _class_moments(
     def first(rows: Any, of_nodes: Any, arrays: Any) -> tuple[AnyArray, AnyArray]:
         values, classes = arrays
         apart = values - rows.spread(*of_nodes)
-        return rows.sums(classes), rows.products(classes, apart)
+        if rows.xp is np:
+            return rows.sums(classes), rows.products(classes, apart)
+        weighted = classes[:, :, None] * apart[:, None]
+        return rows.sums(classes), rows.sums(weighted)
 
     def second(rows: Any, of_nodes: Any, arrays: Any) -> tuple[AnyArray]:
         values, classes = arrays
@@ -285,18 +288,9 @@ def _class_moments(
         return (rows.products(classes[..., :, None, :], squares)[..., 0, :],)
 
     arrays, shift = (values, classes), level.rows.head(values, 1)[..., 0]
-    if reads_once(level.rows, 1 + values.shape[-2]):
-        found, _ = products_about(level.rows, [shift[:, None]], [values], classes)
-        mass, moment = found[..., 0, 0], found[..., 0, 1:]
-    else:
-        mass, moment = level.rows.total(first, (shift,), arrays)
+    mass, moment = level.rows.total(first, (shift,), arrays)
     mean = safe_divide(moment, mass[..., None])
-    if reads_once(level.rows, 1 + values.shape[-2]):
-        centers = shift[:, None], mean
-        found, _ = products_about(level.rows, centers, [values], classes)
-        squares = found.diagonal(axis1=-2, axis2=-1)[..., 1:]
-    else:
-        (squares,) = level.rows.total(second, (shift, mean), arrays)
+    (squares,) = level.rows.total(second, (shift, mean), arrays)
     return mass, _ClassMoments(shift, mean, safe_divide(squares, mass[..., None]))
 
 

@@ -39,6 +39,7 @@ from secret_jax.runtime.linalg import (
     where_each,
 )
 from secret_jax.splits.em_kernel import (
+    MOST_ELIMINATED,
     densities,
     moments_and_likelihood,
     products_about,
@@ -145,11 +146,7 @@ def whiten(level: Level) -> Whitened:
         found, z = products_about(rows, [center[:, None]], arrays[:2], weight, *matrix)
         return found[:, 0], z
 
-    if once:
-        found, _ = about(shift)
-        weight, moment = found[:, 0, 0], found[:, 0, 1:]
-    else:
-        weight, moment = rows.total(_moments, (shift,), arrays)
+    weight, moment = rows.total(_moments, (shift,), arrays)
     mean = shift + safe_divide(moment, weight[:, None])
     if once:
         scatter = about(mean)[0][:, 1:, 1:]
@@ -183,8 +180,10 @@ def _centred(rows: Any, center: AnyArray, arrays: Sequence[AnyArray]) -> AnyArra
 
 def _moments(rows: Any, of_nodes: Any, arrays: Any) -> tuple[AnyArray, AnyArray]:
     apart, weight = _centred(rows, of_nodes[0], arrays), arrays[2]
-    moment = rows.products(weight[..., None, :], apart)[..., 0, :]
-    return rows.sums(weight), moment
+    if rows.xp is np:
+        moment = rows.products(weight[None], apart)[:, 0]
+        return rows.sums(weight), moment
+    return rows.sums(weight), rows.sums(weight[:, None] * apart)
 
 
 def _scatter(rows: Any, of_nodes: Any, arrays: Any) -> tuple[AnyArray]:
@@ -308,12 +307,13 @@ def fit_mixtures(
     its covariance would be singular.
     """
     xp, shape, dtype = known.rows.xp, moments.shape[:2], moments.dtype
+    in_kernel = known.rows.triton and moments.shape[-1] <= MOST_ELIMINATED
 
     def proceeds(fit: MixtureFit) -> AnyArray:
         return (fit.status == _RUNNING) & (fit.n_iterations < max_iter)
 
     def step(known: MixtureRows, fit: MixtureFit, going: AnyArray) -> MixtureFit:
-        if known.rows.triton:
+        if in_kernel:
             *new, mass, penalty = densities(fit.moments, known, floor, going, fit.forms)
             forms = LogForms(*new)
         else:
@@ -331,7 +331,7 @@ def fit_mixtures(
         if xp is np and going.all():
             return new
         kept = jax.tree.map(lambda *pair: where_each(going, *pair), new, fit)
-        return kept._replace(forms=forms) if known.rows.triton else kept
+        return kept._replace(forms=forms) if in_kernel else kept
 
     n_joint = moments.shape[-1]
     constant = xp.zeros((*shape, 2), dtype)
