@@ -9,7 +9,7 @@ from .composed.ensemble.forest import SecretForestRegressor as SecretForestRegre
 from .composed.kernel.trees import KernelTreeClassifier as KernelTreeClassifier
 from .composed.kernel.trees import KernelTreeRegressor as KernelTreeRegressor
 from .composed.ordinal import SecretOrdinalClassifier as SecretOrdinalClassifier
-from .data.categories import UnseenCategoryWarning as UnseenCategoryWarning
+from .data.columns import UnseenCategoryWarning as UnseenCategoryWarning
 from .data.shards import shard_rows as shard_rows
 from .estimators.classifier import SecretClassifier as SecretClassifier
 from .estimators.regressor import SecretRegressor as SecretRegressor

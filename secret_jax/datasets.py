@@ -21,8 +21,8 @@ import numpy as np
 from sklearn.datasets import fetch_openml
 
 from secret_jax.runtime.devices import computing_on
+from secret_jax.runtime.environment import imported
 from secret_jax.runtime.linalg import namespace
-from secret_jax.runtime.optional import imported
 from secret_jax.runtime.programs import program
 from secret_jax.runtime.values import at_least, check_constraints, real
 
@@ -210,7 +210,8 @@ def _drawn(
     if device is None:
         return formula(random, **sizes)
     seed = random.integers(2**32, dtype=np.uint32)
-    with computing_on(device), jax.threefry_partitionable(True):
+    there = computing_on(device, shape=(sizes["n_samples"],))
+    with there, jax.threefry_partitionable(True):
         return _drawn_on_device(seed, formula=formula, sizes=tuple(sizes.items()))
 
 

@@ -34,8 +34,8 @@ from secret_jax.cli.learning import Rows, read, training_rows
 from secret_jax.cli.messages import PROGRAM, CommandError, check_output, say
 from secret_jax.cli.reading import Reading, TableFile
 from secret_jax.inspect.printing import counted, listed, number
-from secret_jax.runtime.optional import VERSION, imported
-from secret_jax.tree.file import estimator_name, replacing
+from secret_jax.runtime.environment import VERSION, imported, replacing
+from secret_jax.tree.file import estimator_name
 
 TREE = "SECRET tree"  # its name among the methods
 Scores = dict[str, dict[str, float | None]]

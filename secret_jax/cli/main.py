@@ -17,7 +17,7 @@ from pkgutil import resolve_name
 from typing import Any
 
 from secret_jax.cli.messages import PROGRAM, QUIET, CommandError
-from secret_jax.runtime.optional import VERSION, PackageError, imported
+from secret_jax.runtime.environment import VERSION, PackageError, imported
 
 # Parameters whose options have other names; the others are named like them.
 _FLAGS = {"categorical_features": "--categorical", "split_features": "--split-only"}

@@ -24,7 +24,7 @@ from pandas.api.types import is_string_dtype
 
 from secret_jax.cli.messages import CommandError
 from secret_jax.inspect.printing import listed
-from secret_jax.runtime.optional import imported
+from secret_jax.runtime.environment import imported
 
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _JSON = re.compile(rb'\s*(\[\s*\{|\{\s*")')

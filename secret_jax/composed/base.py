@@ -1,5 +1,6 @@
 """Base of estimators that put a model of their own over a tree."""
 
+from copy import copy
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -10,19 +11,15 @@ from secret_jax.data.validation import (
     ArrayLike,
     TableLike,
     checked_weight,
-    names_restored,
+    fitted_names,
     scaled_weight,
     validated,
 )
-from secret_jax.estimators.classes import ClassesMixin
-from secret_jax.estimators.classifier import SecretClassifier
+from secret_jax.estimators.classifier import ClassesMixin, SecretClassifier
 from secret_jax.estimators.common import SavedEstimator
 from secret_jax.estimators.regressor import SecretRegressor
 from secret_jax.runtime.values import DeclaredConstraints, checked_parameters
 from secret_jax.tree.file import recorded
-
-# What belongs to a fitted model and is not fitted anew with it.
-_OF_ONE_FIT = ("conformity_scores_", "conformity_weight_", "reading_", "search_")
 
 recorded(SecretRegressor)
 recorded(SecretClassifier)
@@ -75,11 +72,9 @@ class ComposedEstimator(SavedEstimator):
             Itself. A fit that fails leaves it as it was.
         """
         checked_parameters(self)
-        with names_restored(self, self._predicts_with):
-            X = validated(self, X, reset=True)
-            fitted = self._fitted(Given(X, y, sample_weight, groups))
-            kept = {k: v for k, v in vars(self).items() if k not in _OF_ONE_FIT}
-            self.__dict__ = kept | fitted  # at one stroke
+        seen = copy(self)  # which notes names of features
+        given = Given(validated(seen, X, reset=True), y, sample_weight, groups)
+        self._become(**fitted_names(seen), **self._fitted(given))
         return self
 
     def _fitted(self, given: Given) -> dict[str, Any]:

@@ -1,15 +1,18 @@
-"""Read the columns of a table as they are given: arrays, or DataFrames by narwhals.
+"""Columns of a table as they are given, and taken as numbers or as categories.
 
-Numbers keep their type: a block of rows becomes float64 only while it is looked at.
+Arrays, or DataFrames by narwhals. Numbers keep their type: a block of rows becomes
+float64 only while it is looked at.
 """
 
 import datetime
 import re
-from collections.abc import Iterable
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Mapping
+from typing import Any, Self, TypeAlias
 
 import narwhals as nw
 import numpy as np
+
+from secret_jax.runtime.environment import warn
 
 # Columns that were the index of a DataFrame, as pandas hands them to Arrow.
 _INDEX = re.compile(r"__index_level_\d+__")
@@ -29,16 +32,14 @@ class Described(np.ndarray):
     levels: tuple[str, ...] = ()
     zone: str | None = None
 
+    def __new__(cls, values: np.ndarray, **facts: Any) -> Self:
+        found = values.view(cls)
+        vars(found).update(facts)
+        return found
+
     def __array_finalize__(self, other: Any) -> None:
         self.levels = getattr(other, "levels", ())
         self.zone = getattr(other, "zone", None)
-
-
-def described(values: np.ndarray, **facts: Any) -> Described:
-    """Add levels or a zone to an array, see `Described`."""
-    found = values.view(Described)
-    vars(found).update(facts)
-    return found
 
 
 def read_columns(X: Any) -> ReadTable:
@@ -101,6 +102,14 @@ def refuse_complex(array: Any, name: str) -> None:
         )
 
 
+def refuse_none(y: Any, caller: str) -> None:
+    if y is None:
+        raise ValueError(
+            f"This {caller} estimator requires y to be passed, but the target y is "
+            "None."
+        )
+
+
 def read_target(y: Any) -> np.ndarray:
     """Convert a target to float64; raise an error unless it holds real numbers."""
     try:
@@ -139,13 +148,13 @@ def _series_values(series: nw.Series, name: str) -> np.ndarray:
         # They stay categories, even if they are numbers.
         values, levels = _categories(series)
         in_order = levels and all(isinstance(level, str) for level in levels)
-        return described(values, levels=levels) if in_order else values
+        return Described(values, levels=levels) if in_order else values
     zone = getattr(dtype, "time_zone", None)
     if zone is not None:
         series = series.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
     if dtype in (nw.Datetime, nw.Date):
         values = np.asarray(series.to_numpy(), "datetime64[s]")
-        return values if zone is None else described(values, zone=str(zone))
+        return values if zone is None else Described(values, zone=str(zone))
     if dtype.is_temporal():
         raise ValueError(
             f"Column {name!r} holds times ({dtype}). Turn it into a number (for "
@@ -221,7 +230,7 @@ def _dates(values: list[Any], zones: list[datetime.tzinfo | None]) -> np.ndarray
         return found
     # The clocks of several zones are those of none of them.
     names = {str(zone) for zone in zones}
-    return described(found, zone=names.pop() if len(names) == 1 else "UTC")
+    return Described(found, zone=names.pop() if len(names) == 1 else "UTC")
 
 
 def real(value: Any) -> Any:
@@ -247,3 +256,145 @@ def listed(names: Iterable[Any], most: int = 8) -> str:
     texts = [repr(str(name)) for name in names]
     more = f" and {len(texts) - most} more" if len(texts) > most else ""
     return ", ".join(texts[:most]) + more
+
+
+class UnseenCategoryWarning(UserWarning):
+    """Warning that a row holds a category, or a gap, absent from training."""
+
+
+def _refuse_odd_cells(column: np.ndarray, name: str) -> None:
+    """Refuse cells that are neither numbers nor categories (lists, dates)."""
+    temporal = (datetime.date, datetime.time, datetime.timedelta)
+    others = (*temporal, np.datetime64, np.timedelta64, tuple)
+    values = column.tolist()
+    kinds = set(map(type, values))
+    odd = {k for k in kinds if k.__hash__ is None or issubclass(k, others)}
+    for row, value in enumerate(values if odd else []):
+        if type(value) in odd and not is_missing(value):
+            raise ValueError(
+                f"Column {name!r} holds a {type(value).__name__} in row {row}: a cell "
+                "must hold a number, text, a boolean or nothing. Make a column "
+                "nothing but dates or none, and spread lists over columns of their own."
+            )
+
+
+def factorised(
+    column: np.ndarray, name: str, allow_missing: bool
+) -> tuple[list[Any], np.ndarray]:
+    """Distinct values of a discrete column, and the position of each row's value.
+
+    Missing values of all kinds are one None. Numbers are float64, so that a category is
+    the same in every type.
+    """
+    if column.dtype.kind in "fiu":
+        distinct, codes = np.unique(column.astype(np.float64), return_inverse=True)
+        distinct = distinct.tolist()
+    else:
+        if column.dtype == object:
+            _refuse_odd_cells(column, name)
+        place: dict[Any, int] = {}
+        codes = np.array(
+            [place.setdefault(value, len(place)) for value in column.tolist()], np.intp
+        )
+        distinct = list(place)
+    missing = np.array([is_missing(value) for value in distinct], bool)
+    if missing.any():
+        if not allow_missing:
+            raise ValueError(
+                f"Input X contains NaN: discrete column {name!r}, row "
+                f"{int(missing[codes].argmax())}. Fill it in with a category of its "
+                "own, for example 'missing', or set missing_values='learn'."
+            )
+        there = [v for v, absent in zip(distinct, missing, strict=True) if not absent]
+        new = np.where(missing, len(there), np.cumsum(~missing) - 1)
+        distinct, codes = [*there, None], new[codes]
+    return distinct, codes
+
+
+def sorted_categories(values: Iterable[Any]) -> tuple[Any, ...]:
+    """Sort the categories of a column; None, for missing values, comes last."""
+    distinct = set(values)
+    missing = distinct & {None}
+    try:
+        return (*sorted(distinct - missing), *missing)
+    except TypeError:  # mixed types have no order of their own
+        by_type = sorted(distinct - missing, key=lambda v: (str(type(v)), str(v)))
+        return (*by_type, *missing)
+
+
+def warn_of_unseen(unseen: Mapping[str, set[Any]]) -> None:
+    """Warn once of all columns with categories absent from training."""
+    if not unseen:
+        return
+
+    held = []
+    for name, values in unseen.items():
+        found = sorted(str(value) for value in values - {None})
+        gaps = ["missing values"] if None in values else []
+        told = " and ".join([listed(found), *gaps] if found else gaps)
+        held.append(f"column {name!r} holds {told}")
+    warn(
+        f"There are categories that training never saw: {'; '.join(held)}. Their rows "
+        "go to the larger child at a split on the column; equations and sums count "
+        "them as the mean of the known categories.",
+        UnseenCategoryWarning,
+    )
+
+
+def numbers(column: np.ndarray, name: str, allow_missing: bool = False) -> np.ndarray:
+    """Convert a column to float64; raise an error that names the first bad value.
+
+    Missing values become NaN if they are allowed.
+    """
+    if column.dtype == object:
+        row, _ = _first_text(column, name)
+        if row is not None:
+            raise ValueError(
+                f"Column {name!r} is continuous, but row {row} holds {column[row]!r}, "
+                "which is no number. Mend the value, or name the column in "
+                "categorical_features."
+            )
+        column = without_gaps(column)
+    values = np.asarray(column, np.float64)
+    good = ~np.isinf(values) if allow_missing else np.isfinite(values)
+    if not good.all():
+        row = int(np.argmin(good))
+        if np.isnan(values[row]):
+            raise ValueError(
+                f"Input X contains NaN: column {name!r}, row {row}. Drop the row, "
+                "fill the value in (for example with sklearn.impute.SimpleImputer), or "
+                "set missing_values='learn'."
+            )
+        raise ValueError(
+            f"Input X contains infinity: column {name!r}, row {row}. Drop the row, or "
+            "put a number or a missing value in its place."
+        )
+    return values
+
+
+def refuse_numbers_as_text(column: np.ndarray, name: str) -> None:
+    """Refuse a text column that is mostly numbers: a damaged numeric column."""
+    row, n_numbers = _first_text(column, name) if column.dtype != bool else (None, 0)
+    if row is not None and n_numbers > len(column) / 2:
+        raise ValueError(
+            f"Column {name!r} holds text in row {row} ({column[row]!r}), but "
+            f"{n_numbers} of its {len(column)} values are numbers. Mend the text, or "
+            "name the column in categorical_features if it is meant to be discrete."
+        )
+
+
+def _first_text(column: np.ndarray, name: str) -> tuple[int | None, int]:
+    """First row with neither a number nor nothing, and how many rows have numbers."""
+
+    def is_number(value: Any) -> bool:
+        try:
+            float(real(value))
+            return True
+        except (TypeError, ValueError):
+            return False
+
+    distinct, codes = factorised(column, name, allow_missing=True)
+    known = np.array([is_number(value) for value in distinct], bool)[codes]
+    missing = np.array([value is None for value in distinct], bool)[codes]
+    rows = np.flatnonzero(~(known | missing))
+    return int(rows[0]) if len(rows) else None, int(known.sum())

@@ -1,20 +1,45 @@
-"""Encode rows: category codes, standardised columns, indicator columns."""
+"""Encode rows as they are asked for: a block, all of them, or a sample by content.
+
+Everything that looks at all rows does it block by block, and everything that grows a
+tree does it on a sample; so rows may lie in memory, on devices or in files.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax.numpy as jnp
 import numpy as np
 
-from secret_jax.data.categories import factorised, warn_of_unseen
-from secret_jax.data.columns import ReadTable, read_columns
-from secret_jax.data.rows import ReadColumns, Table
-from secret_jax.data.scaling import numbers
+from secret_jax.data.columns import (
+    ReadTable,
+    factorised,
+    numbers,
+    read_columns,
+    warn_of_unseen,
+)
+from secret_jax.data.rows import (
+    LEAST_DIFFERENT,
+    ReadColumns,
+    Repeats,
+    Rows,
+    Table,
+    every_copy,
+    merged,
+    repeats_of,
+    sampling_limit,
+)
 from secret_jax.data.schema import FAR, TableSchema
-from secret_jax.data.shards import encoded_block, is_resident
+from secret_jax.data.shards import RowShards, encoded_block, is_resident
+from secret_jax.data.validation import rounded_weight
 from secret_jax.runtime.parallel import in_blocks
+from secret_jax.runtime.shapes import padded
+
+# A sample with a smaller share of the rows that were wanted comes of a table that
+# repeats many: all rows are looked at first then.
+_LEAST_FOUND = 0.5
 
 
 class Unencoded(NamedTuple):
@@ -77,9 +102,9 @@ class Unencoded(NamedTuple):
         return Table(x, self.columns.codes)
 
 
-def encode(schema: TableSchema, X: Any, asked: Collection[int] | None = None) -> Table:
+def encode(schema: TableSchema, X: Any) -> Table:
     """Encode all rows for a schema at once; see `unencoded`."""
-    found = unencoded(schema, X, asked)
+    found = unencoded(schema, X)
     return found if isinstance(found, Table) else found.encoded()
 
 
@@ -125,3 +150,143 @@ def matched(
         for i in schema.continuous
     ]
     return ReadColumns(values, codes)
+
+
+@runtime_checkable
+class RowSource(Protocol):
+    """All rows of a fit, wherever they lie."""
+
+    @property
+    def total_weight(self) -> float: ...
+
+    def blocks(self, function: Callable[[Rows], Any], size: int) -> Iterator[Any]:
+        """Apply a function to blocks that cover all rows, in their order.
+
+        Blocks are processed in parallel. Rows of weight zero are no rows.
+        """
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class TableSource:
+    """Rows of a table that are encoded on demand; those of least hashes are a sample.
+
+    ``columns`` are read, or lie in shards on devices; ``targets`` (n_rows, n_outputs)
+    are in units of their own, weights positive, ``group`` as in `Rows`.
+    ``sample_cache`` are the indices of samples, by number of rows.
+    """
+
+    schema: TableSchema
+    columns: ReadColumns | RowShards
+    targets: np.ndarray
+    weight: np.ndarray
+    group: np.ndarray | None = None
+    sample_cache: dict[int, np.ndarray] = field(default_factory=dict)
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.weight)
+
+    @property
+    def total_weight(self) -> float:
+        return float(self.weight.sum())
+
+    def blocks(self, function: Callable[[Rows], Any], size: int) -> Iterator[Any]:
+        """See `RowSource`; rows of weight zero, at the end of a block, are its fill."""
+
+        def of_block(table: Table, part: slice) -> Any:
+            known = self.schema.scale_targets(self.targets[part]), self.weight[part]
+            return function(
+                Rows(table, *(padded(each, len(table.x)) for each in known))
+            )
+
+        if isinstance(self.columns, RowShards):
+            return self.columns.blocks(self.schema, of_block, size)
+        every = Unencoded(self.schema, self.columns)
+        return in_blocks(
+            lambda rows: of_block(every.block(rows), rows), self.n_rows, size
+        )
+
+    def on_host(self, index: np.ndarray | None) -> TableSource:
+        """Rows (sorted indices, or all) in the memory of the host, not encoded."""
+        columns = self.columns.take(index)
+        if index is None:
+            return replace(self, columns=columns)
+        return replace(
+            self,
+            columns=columns,
+            targets=self.targets[index],
+            weight=self.weight[index],
+            group=None if self.group is None else self.group[index],
+            sample_cache={},
+        )
+
+    def take(self, index: np.ndarray | None) -> Rows:
+        """Encode rows (sorted indices, or all)."""
+        rows = self.on_host(index)
+        table = Unencoded(self.schema, rows.columns.take(None)).encoded()
+        targets = self.schema.scale_targets(rows.targets)
+        return Rows(table, targets, rows.weight, rows.group)
+
+    def below(self, n_wanted: int) -> np.ndarray | None:
+        """Find about ``n_wanted`` rows of least hashes; None if there are no more."""
+        if n_wanted >= self.n_rows:
+            return None
+        if n_wanted not in self.sample_cache:
+            limit = sampling_limit(n_wanted / self.n_rows)
+            known = self.schema.categories, self.targets, limit
+            self.sample_cache[n_wanted] = self.columns.rows_below(*known)
+        return self.sample_cache[n_wanted]
+
+    def sample(self, n_wanted: int) -> Rows:
+        """Sample about ``n_wanted`` rows, the same ones wherever they lie."""
+        return self.sample_of(self.below(n_wanted), n_wanted)
+
+    def sample_of(self, index: np.ndarray | None, n_wanted: int) -> Rows:
+        """Sample about ``n_wanted`` rows: those of an index, unless many repeat."""
+        # Of few rows, each seen many times, the hash takes all or none.
+        if index is not None and len(index) >= _LEAST_FOUND * n_wanted:
+            single = merged(self.take(index))
+            if single.rows.n_rows >= LEAST_DIFFERENT * len(index):
+                most = slice(max(n_wanted, len(index)))
+                return single.interleaved(n_wanted).take(most)
+        return self.take(None).sample(n_wanted)
+
+    def observed(self, n_wanted: int) -> TableSource:
+        """Leave out copies of rows, of whose weight one has all.
+
+        See `secret_jax.data.rows`. Of many rows those decide that a sample of
+        ``n_wanted`` holds, with all of their copies; few copies in it stay.
+        """
+        index = self.below(n_wanted)
+        if index is not None:
+            found = self.on_host(index).repeats()
+            if found is None or not found.are_many:
+                return self
+        every = self.on_host(None)
+        found = every.repeats()
+        if found is None or found.number.sum() == self.n_rows:
+            return self
+        return every.without_copies(found)
+
+    def repeats(self, times: np.ndarray | None = None) -> Repeats | None:
+        """Find rows that repeat others; ``times``: how often each was given."""
+        numbers, codes = self.columns.take(None)
+        return repeats_of(numbers, codes, self.targets, self.group, times)
+
+    def without_copies(self, found: Repeats, most: int | None = None) -> TableSource:
+        """Rows as often as they were observed, ``most`` times at most."""
+        number = np.minimum(found.number, most or found.number)
+        weight = np.bincount(found.member, self.weight) / number
+        rows = self.on_host(np.repeat(found.first, number))
+        return replace(rows, weight=np.repeat(weight, number))
+
+    def scaled(self, factor: float) -> TableSource:
+        """Multiply the weights."""
+        weight = self.weight if factor == 1.0 else rounded_weight(factor * self.weight)
+        return replace(self, weight=weight)
+
+
+def every_row(source: TableSource) -> Rows:
+    """Read all rows of a source in hash order, with those alike spread evenly."""
+    return source.sample(every_copy(source.n_rows))

@@ -8,7 +8,12 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
-from secret_jax.data.columns import is_missing, listed, refuse_complex
+from secret_jax.data.columns import (
+    is_missing,
+    listed,
+    refuse_complex,
+    refuse_none,
+)
 from secret_jax.runtime.values import is_real
 
 # Labels that a model file can keep.
@@ -16,14 +21,6 @@ _PLAIN = (str, bool, int, float, np.integer, np.floating, np.bool_)
 # The most classes of a fit: models have a part for each, and the time of a fit grows
 # with their square. Tables of classes have some dozens; ids and amounts have hundreds.
 MOST_CLASSES = 50
-
-
-def refuse_none(y: Any, caller: str) -> None:
-    if y is None:
-        raise ValueError(
-            f"This {caller} estimator requires y to be passed, but the target y is "
-            "None."
-        )
 
 
 def validated_labels(y: Any, X: Any, caller: str) -> np.ndarray:
@@ -66,7 +63,7 @@ def validated_labels(y: Any, X: Any, caller: str) -> np.ndarray:
 
 
 def classes_of(
-    labels: np.ndarray, weight: np.ndarray, caller: str, y: Any = None
+    labels: np.ndarray, weight: np.ndarray, caller: str, y: Any
 ) -> np.ndarray:
     """Classes, at most `MOST_CLASSES` and two with weight, sorted, or as ``y`` orders.
 

@@ -8,8 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from secret_jax.data.categories import factorised, sorted_categories
-from secret_jax.data.columns import ReadTable, listed
+from secret_jax.data.columns import (
+    ReadTable,
+    factorised,
+    listed,
+    numbers,
+    refuse_numbers_as_text,
+    sorted_categories,
+)
 from secret_jax.data.dates import DAYS, PARTS
 from secret_jax.data.rows import ReadColumns
 from secret_jax.data.scaling import (
@@ -18,12 +24,10 @@ from secret_jax.data.scaling import (
     joint_sums,
     moments_of,
     no_sums,
-    numbers,
-    refuse_numbers_as_text,
 )
 from secret_jax.data.schema import Attributes, Role, TableSchema
+from secret_jax.runtime.environment import warn
 from secret_jax.runtime.values import is_real
-from secret_jax.runtime.warning import warn
 
 # More categories would take gigabytes in the search, and carry no information.
 _MOST_CATEGORIES = 4096

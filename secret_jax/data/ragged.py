@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from jaxtyping import Float, Int, Shaped
@@ -17,6 +17,9 @@ from scipy.sparse import csc_array
 
 from secret_jax.runtime.parallel import shared
 
+# What is known of nodes, and of rows.
+OfNodes: TypeAlias = Shaped[np.ndarray, "n_nodes ..."]
+OfRows: TypeAlias = Shaped[np.ndarray, "... n_rows"]
 # All bits of a number but that of its sign.
 _REST = np.int32(2**31 - 1)
 # Numbers of a row times rows that are worked on at once: they stay in a cache.
@@ -73,24 +76,18 @@ class RaggedRows:
         slices = (map(slice, edges, edges[1:]) for edges in (nodes, rows))
         return list(zip(count, *slices, strict=True))
 
-    def spread(
-        self, values: Shaped[np.ndarray, "n_nodes ..."]
-    ) -> Shaped[np.ndarray, "... n_rows"]:
+    def spread(self, values: OfNodes) -> OfRows:
         """What each row's node has, or one number for all rows of a single node."""
         values = values.transpose(*range(1, values.ndim), 0)
         return values if self.n_nodes == 1 else values.repeat(self.length, axis=-1)
 
-    def sums(
-        self, values: Shaped[np.ndarray, "... n_rows"]
-    ) -> Shaped[np.ndarray, "n_nodes ..."]:
+    def sums(self, values: OfRows) -> OfNodes:
         """Sums over the rows of each node; in float64, as long sums lose digits."""
         found = np.add.reduceat(values, self.first, axis=-1, dtype=np.float64)
         dtype = np.result_type(values.dtype, np.int8)  # truth values are counted
         return found.transpose(-1, *range(found.ndim - 1)).astype(dtype)
 
-    def least(
-        self, values: Shaped[np.ndarray, "... n_rows"]
-    ) -> Shaped[np.ndarray, "n_nodes ..."]:
+    def least(self, values: OfRows) -> OfNodes:
         """Smallest value among the rows of each node."""
         return np.moveaxis(np.minimum.reduceat(values, self.first, axis=-1), -1, 0)
 
@@ -212,9 +209,7 @@ class RaggedRows:
         """What the tables of each row's node have at its codes."""
         return table[self.slot, np.arange(len(code))[:, None], code]
 
-    def head(
-        self, values: Shaped[np.ndarray, "... n_rows"], n: int
-    ) -> Shaped[np.ndarray, "n_nodes ... n"]:
+    def head(self, values: OfRows, n: int) -> OfNodes:
         """The first rows of each node, which are a random sample; zero beyond them."""
         if n not in self._heads:
             column = np.arange(n)

@@ -1,22 +1,47 @@
-"""Rows as they were read, and encoded with their targets: the input of all training."""
+"""Rows as they were read, and encoded with their targets: the input of all training.
+
+They are ordered, sampled and held out by their content alone. Ties are identical rows,
+so nothing that follows depends on the order in which the rows were given, and a row of
+weight two lands where two copies of it would. It does depend on the order of the
+columns: the hash of a row knows the place of every value, as two columns of truth
+values would otherwise be told apart by nothing.
+
+Rows that repeat others in all columns and targets are observations, or copies of one. A
+table of truth values has few different rows, and each of them is seen many times: those
+are observations, which judge each other. In a table of measurements no two rows agree
+by chance: who repeats one has drawn it twice, or joined tables wrongly, and what
+repeats is one observation of their common weight. The whole table decides which it is.
+"""
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
-from secret_jax.data.sampling import (
-    category_numbers,
-    content_hash,
-    sampling_factors,
-    sampling_hash,
-)
 from secret_jax.runtime.hashing import mix
+from secret_jax.runtime.linalg import AnyArray
 from secret_jax.runtime.parallel import in_blocks
 
+# The seed of every order of rows: the same rows fall into the same parts in every fit.
+ROW_ORDER = 0
+# Shares closer than this are equal: sums of weights are rounded.
+_ROUNDING = 1e-9
+# A number is discrete with one value for so many different rows, or with two values,
+# or fewer whole ones than these.
+_FEW_VALUES = 10
+# Of so many different rows not every one is seen as often as the others by chance.
+_MANY_ROWS = 64
+# Of a sample with a smaller share of different rows all rows are looked at.
+LEAST_DIFFERENT = 0.9
+# Rows are observations if this share of those that agree in all columns differ in y,
+# or in their group.
+_SHARE_THAT_DIFFERS = 0.5
+_SEED = 1
 # Content is compared in steps of 1/1024 deviations: a change of the last digit (by an
 # offset, by another unit) must not move a row. Rows that differ by less, most rows of a
 # table with heavy tails, are told apart by their exact content.
@@ -27,6 +52,152 @@ _STEPS = 1024.0
 MAX_COPIES, _MIN_COPIES = 50, 5
 # Number of interleaved copies that is enough.
 _PLENTY = 1 << 16
+
+
+def content_hash(columns: list[np.ndarray], seed: int) -> np.ndarray:
+    """Hash the content of every row, to put rows in order."""
+    state = np.broadcast_to(mix(np.uint64(seed)), columns[0].shape)
+    for column in columns:
+        # + 0.0 turns -0.0 into 0.0, which compares equal and must hash equal.
+        bits = (np.asarray(column, np.float64) + 0.0).view(np.uint64)
+        state = mix(state ^ bits)
+    return state
+
+
+def sampling_factors(n_columns: int) -> np.ndarray:
+    """Odd factors, one per column, for `sampling_hash`, uint32."""
+    keys = np.arange(n_columns, dtype=np.uint64) + mix(np.uint64(ROW_ORDER))
+    return (mix(keys) >> np.uint64(32)).astype(np.uint32) | np.uint32(1)
+
+
+def sampling_hash(table: Any, factors: AnyArray) -> Any:
+    """Hash rows cheaply to select a sample, uint32: the same on every device.
+
+    A sum of the columns' bits, each times an odd number of its own, mixed once.
+    ``table``: columns of numbers of any type on the host, or an array of JAX (n_rows,
+    n_columns). Values are as they were given: an encoding would differ between devices
+    in the last digit.
+    """
+    if isinstance(table, jax.Array):
+        # A compiler leaves out "+ 0.0", and flushes the smallest numbers to zero.
+        bits = jax.lax.bitcast_convert_type(table, jnp.uint32)
+        bits = jnp.where(bits == np.uint32(1 << 31), np.uint32(0), bits)
+        return _mixed(jnp.sum(bits * factors, axis=1, dtype=jnp.uint32))
+    total = np.zeros(len(table[0]), np.uint32)
+    number = np.empty(len(total), np.float32)
+    bits = number.view(np.uint32)
+    with np.errstate(over="ignore"):
+        for column, factor in zip(table, factors, strict=True):
+            number[:] = column
+            # + 0.0 turns -0.0 into 0.0, which compares equal and must hash equal.
+            number += np.float32(0)
+            bits *= factor
+            total += bits
+    return _mixed(total)
+
+
+def category_numbers(categories: Sequence[Any]) -> np.ndarray:
+    """Map categories to float32 for `sampling_hash`, whatever the others are."""
+    written = [f"{type(value).__name__} {value}".encode() for value in categories]
+    # 24 bits are a whole number of float32.
+    return np.array([zlib.crc32(text) >> 8 for text in written], np.float32)
+
+
+def group_numbers(groups: Any, n_rows: int) -> np.ndarray:
+    """Number the groups of rows by a hash of their names, which orders them anyhow."""
+    names, member = np.unique(np.asarray(groups).astype(str), return_inverse=True)
+    if member.shape != (n_rows,):
+        raise ValueError(f"groups must name one of each row: {n_rows} names.")
+    return category_numbers(names.tolist()).astype(np.float64)[member]
+
+
+def draws_of_groups(group: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    """Draw as many groups as there are, with replacement; how often each row's was."""
+    _, member = np.unique(group, return_inverse=True)
+    n_groups = member.max() + 1
+    return random.multinomial(n_groups, np.full(n_groups, 1 / n_groups))[member]
+
+
+def sampling_limit(share: float) -> np.uint32:
+    """Threshold of `sampling_hash` below which about a given share of rows lies."""
+    return np.uint32(min(max(share, 0.0), 1.0) * (2**32 - 1))
+
+
+def _mixed(value: Any) -> Any:
+    """Apply the finaliser of MurmurHash3 (Appleby 2011), uint32."""
+    value = (value ^ (value >> np.uint32(16))) * np.uint32(0x85EBCA6B)
+    value = (value ^ (value >> np.uint32(13))) * np.uint32(0xC2B2AE35)
+    return value ^ (value >> np.uint32(16))
+
+
+def hold_out(weight: np.ndarray, fraction: float) -> int:
+    """Position at which to cut rows in hash order: those after it are held out."""
+    share = np.cumsum(weight) / np.sum(weight)
+    cut = int(np.searchsorted(share, 1.0 - fraction - _ROUNDING)) + 1
+    return min(cut, len(share))
+
+
+class Repeats(NamedTuple):
+    """Different rows of a table that repeats some."""
+
+    first: np.ndarray  # (n_different,), int: where each of them comes first, rising
+    member: np.ndarray  # (n_rows,), int: which of them each given row is
+    number: np.ndarray  # (n_different,), int64: observations that each one is
+
+    @property
+    def are_many(self) -> bool:
+        """Whether a sample of rows by their content tells too little of them."""
+        return len(self.first) < LEAST_DIFFERENT * len(self.member)
+
+
+def repeats_of(
+    numbers: Sequence[np.ndarray],
+    codes: np.ndarray,
+    targets: np.ndarray,
+    group: np.ndarray | None = None,
+    times: np.ndarray | None = None,
+) -> Repeats | None:
+    """Find rows that repeat others, and how many observations they are; None: no row.
+
+    ``numbers`` are columns (n_rows,), ``codes`` (n_rows, n_discrete) and ``targets``
+    (n_rows, n_outputs); ``group`` as in `secret_jax.data.rows.Rows`; ``times``
+    (n_rows,): how often each row was given.
+    """
+    columns = [*numbers, *codes.T]
+    others = [*targets.T] if group is None else [*targets.T, group]
+
+    def of_block(rows: slice) -> np.ndarray:
+        return content_hash([column[rows] for column in [*columns, *others]], _SEED)
+
+    hashed = np.concatenate(list(in_blocks(of_block, len(targets))))
+    ranked = np.sort(hashed)
+    if times is None and (ranked[1:] != ranked[:-1]).all():
+        return None
+    first, member = distinct(hashed)
+    number = np.bincount(member, times).astype(np.int64)
+    if len(first) >= _MANY_ROWS:
+        number //= np.gcd.reduce(number)
+    of_columns = content_hash([column[first] for column in columns], _SEED)
+    _, place = np.unique(of_columns, return_inverse=True)
+    n_different, n_seen = np.bincount(place), np.bincount(place, number)
+    differ = n_different[n_seen > 1] > 1
+    few = max(2, len(first) // _FEW_VALUES)
+    different = (np.unique(column[first]) for column in numbers)
+    discrete = all(
+        len(values) <= few
+        or (len(values) < _FEW_VALUES and (values == np.floor(values)).all())
+        for values in different
+    )
+    if not discrete and differ.sum() < _SHARE_THAT_DIFFERS * len(differ):
+        number = np.ones_like(number)
+    return Repeats(first, member, number)
+
+
+def distinct(hashed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where each different hash comes first, rising, and which of them each one is."""
+    _, first, member = np.unique(hashed, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    return first[order], np.argsort(order)[member]
 
 
 class Table(NamedTuple):
@@ -78,7 +249,7 @@ class ReadColumns(NamedTuple):
         return ReadColumns(self.values, codes)
 
     def hashes(
-        self, categories: Sequence[Iterable[Any]], targets: np.ndarray, seed: int
+        self, categories: Sequence[Iterable[Any]], targets: np.ndarray
     ) -> np.ndarray:
         """Sampling hashes of the rows, by what they hold, (n_rows,), uint32.
 
@@ -88,7 +259,7 @@ class ReadColumns(NamedTuple):
         # The last one is for the code -1, of what training never saw.
         numbers = [category_numbers([*values, ...])[codes] for values, codes in pairs]
         every = [*self.values, *numbers, *targets.T]
-        factors = sampling_factors(len(every), seed)
+        factors = sampling_factors(len(every))
         hashed = in_blocks(
             lambda rows: sampling_hash([column[rows] for column in every], factors),
             len(targets),
@@ -96,14 +267,10 @@ class ReadColumns(NamedTuple):
         return np.concatenate(list(hashed))
 
     def rows_below(
-        self,
-        categories: Sequence[Iterable[Any]],
-        targets: np.ndarray,
-        limit: np.uint32,
-        seed: int,
+        self, categories: Any, targets: np.ndarray, limit: np.uint32
     ) -> np.ndarray:
         """Find the rows whose sampling hash is below a limit."""
-        return np.flatnonzero(self.hashes(categories, targets, seed) < limit)
+        return np.flatnonzero(self.hashes(categories, targets) < limit)
 
 
 class Rows(NamedTuple):
@@ -127,13 +294,16 @@ class Rows(NamedTuple):
     def total_weight(self) -> float:
         return float(self.weight.sum())
 
-    def sample(self, n_wanted: int, seed: int) -> Rows:
-        """See `secret_jax.data.source.RowSource`."""
-        rows = merged(self, seed).interleaved(n_wanted)
+    def sample(self, n_wanted: int) -> Rows:
+        """Sample about ``n_wanted`` rows in hash order, or all if there are fewer.
+
+        Identical rows are one, which is several again, see `Merged.interleaved`.
+        """
+        rows = merged(self).interleaved(n_wanted)
         return rows.take(slice(n_wanted)) if n_wanted < rows.n_rows else rows
 
     def blocks(self, function: Callable[[Rows], Any], size: int) -> Iterator[Any]:
-        """See `secret_jax.data.source.RowSource`."""
+        """See `secret_jax.data.encoding.RowSource`."""
         return in_blocks(lambda part: function(self.take(part)), self.n_rows, size)
 
     def take(self, index: np.ndarray | slice) -> Rows:
@@ -165,12 +335,12 @@ def join(parts: list[Rows]) -> Rows:
     return jax.tree.map(lambda *arrays: np.concatenate(arrays), *parts)
 
 
-def shuffled(rows: Rows, seed: int) -> Rows:
-    """Reorder rows by a hash of their content and the seed.
+def shuffled(rows: Rows) -> Rows:
+    """Reorder rows by a hash of their content.
 
     Identical rows stand apart: any stretch of the rows holds its share of them.
     """
-    order, hashed, first = _hash_order(rows, seed)
+    order, hashed, first = _hash_order(rows)
     number = np.diff(np.append(first, rows.n_rows))
     return rows.take(order[_spread(hashed[first], number)])
 
@@ -195,7 +365,7 @@ class Merged(NamedTuple):
         50) at equal distances, so that every stretch of the rows, and every fold made
         of stretches, holds its share of them: models fitted to some are judged by
         others. Copies of one observation must have been left out before, see
-        `secret_jax.data.sampling`.
+        `repeats_of`.
         """
         suitable = min(most, _PLENTY) // self.rows.n_rows
         number = np.minimum(self.seen, np.clip(suitable, _MIN_COPIES, MAX_COPIES))
@@ -206,9 +376,9 @@ class Merged(NamedTuple):
         return self.rows.take(index)._replace(weight=(self.rows.weight / number)[index])
 
 
-def merged(rows: Rows, seed: int) -> Merged:
+def merged(rows: Rows) -> Merged:
     """Merge identical rows, summing their weights, and put them in hash order."""
-    order, hashed, first = _hash_order(rows, seed)
+    order, hashed, first = _hash_order(rows)
     weight = np.add.reduceat(rows.weight[order], first)
     found = rows.take(order[first])._replace(weight=weight)
     seen, place = np.diff(np.append(first, rows.n_rows)), np.empty_like(order)
@@ -226,7 +396,7 @@ def _spread(hashed: np.ndarray, number: np.ndarray) -> np.ndarray:
     return np.argsort(place, kind="stable")
 
 
-def _hash_order(rows: Rows, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _hash_order(rows: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Order rows by content hash; also the hashes, and where distinct rows begin."""
     targets = rows.targets.astype(np.float32)
     columns = [*rows.table.x.T, *rows.table.codes.T, *targets.T]
@@ -236,7 +406,7 @@ def _hash_order(rows: Rows, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarr
     def of_block(part: slice) -> tuple[np.ndarray, np.ndarray]:
         own = [column[part] for column in columns]
         rounded = [np.rint(_STEPS * column) for column in own]
-        return content_hash(rounded, seed), content_hash(own, seed)
+        return content_hash(rounded, ROW_ORDER), content_hash(own, ROW_ORDER)
 
     each = zip(*in_blocks(of_block, rows.n_rows), strict=True)
     hashed, exact = map(np.concatenate, each)

@@ -15,8 +15,13 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from secret_jax.data.categories import UnseenCategoryWarning
-from secret_jax.data.columns import ReadTable, is_missing, listed, read_columns
+from secret_jax.data.columns import (
+    ReadTable,
+    UnseenCategoryWarning,
+    is_missing,
+    listed,
+    read_columns,
+)
 from secret_jax.data.dates import (
     DAYS,
     WEEKDAY,
@@ -26,8 +31,8 @@ from secret_jax.data.dates import (
     calendar,
     dates_again,
 )
+from secret_jax.runtime.environment import warn
 from secret_jax.runtime.values import is_integer
-from secret_jax.runtime.warning import warn
 
 # Encoded values saturate here, so that their sums with coefficients stay finite.
 FAR = 1e30

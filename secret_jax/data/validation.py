@@ -1,8 +1,8 @@
 """What users give: its types, and its validation as scikit-learn's users expect it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import jax
 import numpy as np
@@ -20,8 +20,8 @@ from secret_jax.data.columns import (
     is_index,
     read_target,
     refuse_complex,
+    refuse_none,
 )
-from secret_jax.data.labels import refuse_none
 from secret_jax.data.shards import RowShards, check_array, is_resident, is_sharded
 
 TableLike: TypeAlias = Any
@@ -34,7 +34,32 @@ DataFrame, or a list."""
 
 # Bits of a weight: enough for the moments of columns, and far from the last ones.
 _WEIGHT_BITS = 36
-_NOTED = "n_features_in_", "feature_names_in_"
+# What scikit-learn notes of the features of a fit.
+NOTED = "n_features_in_", "feature_names_in_"
+
+
+class CheckedRows(NamedTuple):
+    """Validated input of a fit."""
+
+    X: Any  # array or DataFrame of shape (n_rows, n_columns)
+    targets: np.ndarray  # (n_rows, n_outputs), float64
+    weight: np.ndarray  # (n_rows,), float64
+    target_names: tuple[str, ...] = ("y",)
+    # (n_rows,), float64, see `secret_jax.data.rows.Rows`.
+    group: np.ndarray | None = None
+    learned: Mapping[str, Any] = {}  # attributes that tell of the outputs, as classes
+
+    @property
+    def on_device(self) -> bool:
+        """Whether X lies on devices."""
+        return is_resident(self.X) or is_sharded(self.X)
+
+    def counting(self) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray | None]:
+        """X, on the host; of rows that have a weight targets, weights and groups."""
+        X = np.asarray(self.X) if self.on_device else self.X
+        used = self.weight > 0
+        group = None if self.group is None else self.group[used]
+        return X, self.targets[used], self.weight[used], group
 
 
 def validated(
@@ -143,25 +168,18 @@ def scaled_weight(weight: np.ndarray) -> np.ndarray:
     return rounded_weight(weight / (weight.sum() / np.count_nonzero(weight)))
 
 
+def scaled_rows(*several: CheckedRows) -> list[CheckedRows]:
+    """Scale weights to a mean of one over all the rows that are given."""
+    weight = scaled_weight(np.concatenate([rows.weight for rows in several]))
+    ends = np.cumsum([len(rows.weight) for rows in several])
+    parts = zip(several, np.split(weight, ends[:-1]), strict=True)
+    return [rows._replace(weight=part) for rows, part in parts]
+
+
 def rounded_weight(weight: np.ndarray) -> np.ndarray:
     """Round weights to fewer digits than those in which their unit shows."""
     digits, power = np.frexp(weight)
     return np.ldexp(np.rint(np.ldexp(digits, _WEIGHT_BITS)), power - _WEIGHT_BITS)
-
-
-def given_beside(
-    model: BaseEstimator, eval_set: Any, use: str
-) -> tuple[Any, Any, np.ndarray]:
-    """Check further rows, not for training: table, y and unscaled weights."""
-    if not isinstance(eval_set, tuple | list) or len(eval_set) not in (2, 3):
-        raise ValueError(
-            f"eval_set should be a pair (X, y) of rows to {use}, or a triple "
-            f"(X, y, sample_weight), got {type(eval_set).__name__}."
-        )
-    X, y, weight = (*eval_set, None)[:3]
-    with of_eval_set():
-        X = validated(model, X, reset=False)
-        return X, y, checked_weight(weight, X)
 
 
 @contextmanager
@@ -184,18 +202,4 @@ def names_of(y: Any, n_outputs: int) -> tuple[str, ...]:
 
 def fitted_names(model: BaseEstimator) -> dict[str, Any]:
     """Names of the features that an estimator has noted."""
-    return {name: vars(model)[name] for name in _NOTED if name in vars(model)}
-
-
-@contextmanager
-def names_restored(model: BaseEstimator, result: str) -> Iterator[None]:
-    """Restore an estimator's feature names if its fit fails before it has a result."""
-    names, before = fitted_names(model), vars(model).get(result)
-    try:
-        yield
-    except BaseException:
-        if vars(model).get(result) is before:
-            for name in _NOTED:
-                vars(model).pop(name, None)
-            vars(model).update(names)
-        raise
+    return {name: vars(model)[name] for name in NOTED if name in vars(model)}

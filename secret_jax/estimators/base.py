@@ -11,16 +11,18 @@ from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.data.encoding import Unencoded, unencoded
 from secret_jax.data.rows import Table
+from secret_jax.data.shards import devices_of
 from secret_jax.data.validation import (
     ArrayLike,
+    CheckedRows,
     TableLike,
-    names_restored,
+    fitted_names,
+    scaled_rows,
     validated,
 )
 from secret_jax.estimators.common import (
     NestedParameters,
     TableEstimator,
-    Targets,
     forget_calibration,
 )
 from secret_jax.estimators.parameters import plan_of, seed_of
@@ -28,12 +30,11 @@ from secret_jax.fit.alternatives import fit_tree
 from secret_jax.fit.interface import PruningRule, RefinementWarning
 from secret_jax.fit.pipeline import Fit, refine, refitted
 from secret_jax.fit.plan import Plan
-from secret_jax.fit.prepare import CheckedRows, scaled_rows
 from secret_jax.fit.prune.path import of_size, training_path
 from secret_jax.inspect.equations import check_node
 from secret_jax.inspect.mixin import InspectionMixin
+from secret_jax.runtime.environment import warn
 from secret_jax.runtime.values import is_integer
-from secret_jax.runtime.warning import warn
 from secret_jax.tree import routing
 from secret_jax.tree.reshape import compact, hardened
 from secret_jax.tree.structure import Tree
@@ -71,22 +72,23 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
         X : array-like or DataFrame of shape (n_rows, n_features)
         y : array-like of shape (n_rows,) or (n_rows, n_outputs)
         sample_weight : array-like of shape (n_rows,), optional
-            How much each row counts, in any unit: weights twice as large give the same
-            fit. A row is one observation, whatever it weighs. Of a table of counts give
-            every row as often as it was counted: ``X.loc[X.index.repeat(counts)]``.
+            How much each row counts, in any unit. A row is one observation, whatever
+            it weighs: of a table of counts give every row as often as it was counted,
+            ``X.loc[X.index.repeat(counts)]``.
         groups : array-like of shape (n_rows,), optional
             Names of what rows belong to, as persons or places: the size of the tree is
-            chosen on rows of groups that did not grow it. Without ``eval_set``, which
-            says what to choose it on.
+            chosen on groups that did not grow it. Not with ``eval_set``.
         eval_set : tuple (X, y) or (X, y, sample_weight), optional
             Rows to prune on. Unless ``HoldOut(refit=False)`` prunes, the final tree is
-            grown on them as well, and their categories are those of the tree; up to
-            8192 rows, ``prune="auto"`` cross-validates both together. Without weights
-            they weigh one each, beside weights of X that were scaled to a mean of one.
+            grown on them as well; up to 8192 rows, ``prune="auto"`` cross-validates
+            both together. Without weights they weigh one each, beside weights of X that
+            were scaled to a mean of one.
 
         Returns
         -------
         self
+            A fit that is interrupted leaves it as it was, or, during the refinement,
+            fitted with the new hard tree.
 
         Raises
         ------
@@ -98,39 +100,29 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
         Warns
         -----
         RefinementWarning
-            If ``refine="soft"`` did not pay, or no rows were left to choose gates on,
-            and the hard tree was kept.
-
-        Notes
-        -----
-        A fit that is interrupted (by Ctrl-C, say) leaves the estimator as it was, or,
-        during the refinement, fitted with the new hard tree.
+            If ``refine="soft"`` did not pay, and the hard tree was kept.
         """
-        plan = self._plan()
+        plan, seen = self._plan(), copy(self)  # which notes names of features
         with self._fitting(X) as progress:
-            plan = replace(plan, progress=progress)
-            with names_restored(self, "tree_"):
-                given, targets = self._given(X, y, sample_weight, groups)
-                others = self._pruning_rows(eval_set, targets)
-                if groups is not None and others is not None:
-                    raise ValueError("Give groups or eval_set, not both.")
-                together = others is not None and len(eval_set) == 3
-                given, others = scaled_rows(given, others, together)
-                finished = fit_tree(plan, given, others)
-                self._keep(finished, **targets.learned)
+            devices = devices_of(X, self.device)
+            plan = replace(plan, progress=progress, devices=devices)
+            given = seen._given(X, y, sample_weight, groups)
+            others = seen._pruning_rows(eval_set, given)
+            if groups is not None and others is not None:
+                raise ValueError("Give groups or eval_set, not both.")
+            if others is not None and len(eval_set) == 3:
+                given, others = scaled_rows(given, others)
+            else:
+                (given,) = scaled_rows(given)
+            finished = fit_tree(plan, given, others)
+            self._keep(finished, **fitted_names(seen), **given.learned)
             return self._refined(plan, finished)
 
     def _keep(self, finished: Fit, **learned: Any) -> None:
-        """Store a fitted tree and what else was learned, at one stroke."""
-        new = object.__new__(type(self))
-        vars(new).update(vars(self))
-        forget_calibration(new)
-        for name in ("reading_", "distillation_"):
-            vars(new).pop(name, None)
-        new.tree_ = finished.tree
-        new.n_leaves_grown_ = finished.fitted.candidates[0].trees[0].n_leaves
-        new.n_refine_steps_ = 0
-        self.__dict__ = vars(new) | learned
+        """Store a fitted tree and what else was learned."""
+        grown = finished.fitted.candidates[0].trees[0].n_leaves
+        new = {"tree_": finished.tree, "n_leaves_grown_": grown, "n_refine_steps_": 0}
+        self._become(**new, **learned)
 
     def _refined(self, plan: Plan, finished: Fit) -> Self:
         if plan.refine is not None:
@@ -144,7 +136,7 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
     def _plan(self) -> Plan:
         return plan_of(self, seed_of(self.random_state))
 
-    def _pruning_rows(self, eval_set: Any, known: Targets) -> CheckedRows | None:
+    def _pruning_rows(self, eval_set: Any, known: CheckedRows) -> CheckedRows | None:
         if eval_set is None:
             return None
         holds_out = isinstance(self.prune, PruningRule) and self.prune.fraction
@@ -164,9 +156,8 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
     ) -> Bunch:
         """Compute the penalties per leaf at which weakest-link pruning cuts splits.
 
-        Of a tree that is grown on all rows with the parameters of this estimator, but
-        without any pruning (Breiman, Friedman, Olshen & Stone 1984, chapter 3); the
-        estimator stays as it is.
+        Of a tree that is grown on all rows with these parameters, but not pruned
+        (Breiman, Friedman, Olshen & Stone 1984, chapter 3).
 
         Parameters
         ----------
@@ -180,8 +171,7 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
             ``ccp_alphas`` (n_subtrees,), rising from 0, and ``impurities``, of the same
             shape: the mean squared training error, in units of the target squared and
             summed over the targets, of the subtree that ``CostComplexity(alpha=alpha)``
-            keeps. Of very many rows (see ``max_samples`` of the split finder) both are
-            of the sample that grows the tree.
+            keeps. Of very many rows both are of the sample that grows the tree.
 
         Examples
         --------
@@ -196,8 +186,10 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
         model.prune = model.refine = None
         plan = model._plan()
         with self._fitting(X) as progress:
-            given, _ = scaled_rows(model._given(X, y, sample_weight)[0])
-            fitted = fit_tree(replace(plan, progress=progress), given, None).fitted
+            (given,) = scaled_rows(model._given(X, y, sample_weight))
+            devices = devices_of(X, self.device)
+            plan = replace(plan, progress=progress, devices=devices)
+            fitted = fit_tree(plan, given, None).fitted
         path, errors = training_path(fitted.candidates[0].trees[0], fitted.training)
         return Bunch(ccp_alphas=path.alphas, impurities=errors)
 
@@ -210,9 +202,8 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
     ) -> Self:
         """Cut the tree down, without a fit.
 
-        Its nodes predict with the equations that they have, which are in the ``model``
-        of `to_dataframe`. Nodes are numbered anew. Pages show the errors of trees with
-        fewer leaves on held-out rows.
+        Its nodes predict with the equations that they have (``model`` of
+        `to_dataframe`), and are numbered anew.
 
         Parameters
         ----------
@@ -223,9 +214,8 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
             Inner nodes to make leaves of, as `apply` and text number them.
         gates : bool, default=True
             False: gates are replaced by their thresholds, so that every row has one
-            path and one equation. The models stay as they are: those of
-            ``refine="soft"`` were trained to be mixed, so the error may rise a lot; fit
-            with ``refine=None`` for a good hard tree.
+            path. Models of ``refine="soft"`` were trained to be mixed, so the error may
+            rise a lot; fit with ``refine=None`` for a good hard tree.
 
         Returns
         -------
@@ -298,7 +288,7 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
                 "Take smaller(gates=False).refit(X, y)."
             )
         known = self._fitted_targets(tree.schema)
-        rows, _ = scaled_rows(self._given(X, y, sample_weight, None, known)[0])
+        (rows,) = scaled_rows(self._given(X, y, sample_weight, None, known))
         return self._with_tree(refitted(self._plan(), tree, rows))
 
     def _with_tree(self, tree: Tree) -> Self:

@@ -1,4 +1,4 @@
-"""Estimator of classification trees."""
+"""Classification trees, and labels from probabilities for all estimators of classes."""
 
 from __future__ import annotations
 
@@ -6,16 +6,115 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
 
-from secret_jax.data.validation import ArrayLike, TableLike
+from secret_jax.data.labels import (
+    checked_costs,
+    checked_priors,
+    class_weights,
+    classes_of,
+    indicators,
+    validated_labels,
+)
+from secret_jax.data.validation import ArrayLike, CheckedRows, TableLike
 from secret_jax.estimators.base import TreeEstimator
-from secret_jax.estimators.classes import ClassesMixin
-from secret_jax.estimators.common import Targets
 from secret_jax.estimators.parameters import CLASS_NAMED, ClassifierParameters, Named
 from secret_jax.estimators.presets import CLASS_LITERATURE, Presets
-from secret_jax.inspect.view import with_all_classes
-from secret_jax.runtime.warning import warn
+from secret_jax.inspect.view import Classes, with_all_classes
+from secret_jax.runtime.environment import warn
 from secret_jax.tree import routing
+
+
+class ClassesMixin(ClassifierMixin):
+    """Labels of rows, from the ``_probabilities`` that a subclass has."""
+
+    class_weight: Any
+    classes_: np.ndarray
+
+    @property
+    def n_classes_(self) -> int:
+        """Number of classes."""
+        check_is_fitted(self)  # pyright: ignore[reportArgumentType]
+        return len(self.classes_)
+
+    def predict(self, X: TableLike) -> np.ndarray:
+        """Predict the most likely class of every row, or that of least expected cost.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Predicted classes, of the type of the labels.
+        """
+        probability = self.predict_proba(X)
+        costs = checked_costs(getattr(self, "costs", None), self.classes_)
+        known = Classes(tuple(self.classes_.tolist()), costs)
+        return self.classes_[known.predicted(probability)]
+
+    def predict_proba(self, X: TableLike) -> np.ndarray:
+        """Predict the probabilities of the classes, in the order of ``classes_``.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_classes), float64
+        """
+        return self._probabilities(X)
+
+    def score(
+        self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> float:
+        """Share of the rows, by weight, whose class is predicted.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+        y : array-like of shape (n_rows,)
+        sample_weight : array-like of shape (n_rows,), optional
+        """
+        labels = validated_labels(y, X, type(self).__name__)
+        return super().score(X, labels, sample_weight)
+
+    def predict_log_proba(self, X: TableLike) -> np.ndarray:
+        """Predict the logarithms of class probabilities; see `predict_proba`."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+    def _probabilities(self, X: TableLike) -> np.ndarray:
+        raise NotImplementedError
+
+    def _targets(
+        self, y: ArrayLike, X: Any, weight: np.ndarray, known: CheckedRows | None
+    ) -> CheckedRows:
+        """Indicators of the classes of the ``known`` rows, or else of these."""
+        caller, where = type(self).__name__, "y" if known is None else "its y"
+        labels = validated_labels(y, X, caller)
+        if known is None:
+            classes = classes_of(labels, weight, caller, y)
+        else:
+            classes = known.learned["classes_"]
+        values = indicators(labels, classes, where)
+        checked_costs(getattr(self, "costs", None), classes)
+        priors = checked_priors(getattr(self, "priors", None), classes)
+        weight = class_weights(labels, classes, weight, self.class_weight, priors)
+        names = tuple(map(str, classes[-values.shape[1] :].tolist()))
+        named = getattr(y, "columns", [getattr(y, "name", "")])
+        name = named[0] if len(named) and isinstance(named[0], str) else ""
+        learned = {"classes_": classes, "target_name_": name}
+        return CheckedRows(X, values, weight, names, learned=learned)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        assert tags.classifier_tags is not None
+        tags.classifier_tags.multi_class = True
+        return tags
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -71,12 +170,9 @@ class SecretClassifier(Presets, ClassesMixin, TreeEstimator, ClassifierParameter
     target_name_ : str
         Name of ``y``, if it is a Series or a table of one column; else empty.
     n_classes_ : int
-    tree_ : secret_jax.tree.structure.Tree
-    n_leaves_, depth_, n_leaves_grown_, n_refine_steps_ : int
-    feature_importances_ : ndarray of shape (n_features_in_,)
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only if the training data had names.
+    tree_, n_leaves_, depth_, n_leaves_grown_, n_refine_steps_, feature_importances_, \
+            n_features_in_, feature_names_in_
+        As in `secret_jax.SecretRegressor`.
 
     See Also
     --------
@@ -133,15 +229,15 @@ class SecretClassifier(Presets, ClassesMixin, TreeEstimator, ClassifierParameter
         return self.tree_.loss.margin(value[:, 0])
 
     def _targets(
-        self, y: ArrayLike, X: TableLike, weight: Any, known: Targets | None = None
-    ) -> Targets:
+        self, y: ArrayLike, X: Any, weight: np.ndarray, known: CheckedRows | None
+    ) -> CheckedRows:
+        rows = super()._targets(y, X, weight, known)
         if known is not None:
-            return self._class_targets(y, X, weight, known.learned["classes_"])
-        targets = self._class_targets(y, X, weight, None)
-        count = with_all_classes(targets.values).sum(axis=0)
-        for label in targets.learned["classes_"][count == 1][:1].tolist():
+            return rows
+        count = with_all_classes(rows.targets).sum(axis=0)
+        for label in rows.learned["classes_"][count == 1][:1].tolist():
             warn(
                 f"The class {label!r} has a single row: no rows are left to tell how "
                 "well it is predicted. Give more of them, or leave the class out."
             )
-        return targets
+        return rows

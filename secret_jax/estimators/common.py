@@ -3,39 +3,35 @@
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from secret_jax.data.sampling import group_numbers
+from secret_jax.data.rows import group_numbers
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.shards import computing_for
 from secret_jax.data.validation import (
+    NOTED,
     ArrayLike,
+    CheckedRows,
     TableLike,
     checked_weight,
-    given_beside,
+    names_of,
     of_eval_set,
     validated,
+    validated_targets,
 )
 from secret_jax.estimators.parameters import NAMED, Named, TableParameters, value_of
-from secret_jax.fit.prepare import CheckedRows
 from secret_jax.runtime.parallel import one_thread_for_products
 from secret_jax.runtime.progress import Progress, shown
 from secret_jax.tree.file import load_model, save_model
 
-
-class Targets(NamedTuple):
-    """Encoded outputs of rows, (n_rows, n_outputs), with their names and weights.
-
-    ``learned`` are fitted attributes that describe the outputs, such as the classes.
-    """
-
-    values: np.ndarray
-    names: tuple[str, ...]
-    weight: np.ndarray
-    learned: dict[str, Any]
+# Fitted attributes of one fit, and of what was done with it.
+_OF_ONE_FIT = (
+    *("conformity_scores_", "conformity_weight_", "distillation_", "reading_"),
+    *("oob_prediction_", "oob_score_", "search_", *NOTED),
+)
 
 
 class SavedEstimator(BaseEstimator):
@@ -55,6 +51,11 @@ class SavedEstimator(BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, self._predicts_with)
+
+    def _become(self, **fitted: Any) -> None:
+        """Take on what was fitted, at one stroke; what was of the last fit goes."""
+        kept = {k: v for k, v in vars(self).items() if k not in _OF_ONE_FIT}
+        self.__dict__ = kept | fitted
 
 
 class TableEstimator(SavedEstimator, TableParameters):
@@ -77,14 +78,17 @@ class TableEstimator(SavedEstimator, TableParameters):
             yield progress
 
     def _targets(
-        self,
-        y: ArrayLike,
-        X: TableLike,
-        weight: np.ndarray,
-        known: Targets | None = None,
-    ) -> Targets:
-        """Check outputs of checked rows; ``known`` are those of the training rows."""
-        raise NotImplementedError
+        self, y: ArrayLike, X: Any, weight: np.ndarray, known: CheckedRows | None
+    ) -> CheckedRows:
+        """Check outputs of checked rows; ``known`` are the training rows."""
+        targets = validated_targets(y, X, type(self).__name__)
+        n_outputs = targets.shape[1]
+        if known is not None and n_outputs != known.targets.shape[1]:
+            raise ValueError(
+                f"there are {n_outputs} output(s), but the training y has "
+                f"{known.targets.shape[1]}. Give both the same columns."
+            )
+        return CheckedRows(X, targets, weight, names_of(y, n_outputs))
 
     def _given(
         self,
@@ -92,28 +96,30 @@ class TableEstimator(SavedEstimator, TableParameters):
         y: ArrayLike,
         sample_weight: ArrayLike | None,
         groups: ArrayLike | None = None,
-        known: Targets | None = None,
-    ) -> tuple[CheckedRows, Targets]:
+        known: CheckedRows | None = None,
+    ) -> CheckedRows:
         """Check rows; of those of a fit the names of the features are noted."""
         X = validated(self, X, reset=known is None)
-        weight = checked_weight(sample_weight, X)
-        targets = self._targets(y, X, weight, known)
-        group = None if groups is None else group_numbers(groups, len(weight))
-        values = targets.values, targets.weight, targets.names, group
-        return CheckedRows(X, *values), targets
+        rows = self._targets(y, X, checked_weight(sample_weight, X), known)
+        if groups is None:
+            return rows
+        return rows._replace(group=group_numbers(groups, len(rows.weight)))
 
-    def _given_beside(self, eval_set: Any, use: str, known: Targets) -> CheckedRows:
-        """Check the rows of ``eval_set``."""
-        X, y, weight = given_beside(self, eval_set, use)
+    def _given_beside(self, eval_set: Any, use: str, known: CheckedRows) -> CheckedRows:
+        """Check the rows of ``eval_set``, which are not for training."""
+        if not isinstance(eval_set, tuple | list) or len(eval_set) not in (2, 3):
+            raise ValueError(
+                f"eval_set should be a pair (X, y) of rows to {use}, or a triple "
+                f"(X, y, sample_weight), got {type(eval_set).__name__}."
+            )
         with of_eval_set():
-            targets = self._targets(y, X, weight, known)
-        return CheckedRows(X, targets.values, targets.weight)
+            return self._given(*(*eval_set, None)[:3], known=known)
 
-    def _fitted_targets(self, schema: TableSchema) -> Targets:
+    def _fitted_targets(self, schema: TableSchema) -> CheckedRows:
         """What further rows have to agree with, of a fitted estimator."""
         nothing = np.zeros((0, schema.n_outputs))
-        learned: dict[str, Any] = {"classes_": getattr(self, "classes_", None)}
-        return Targets(nothing, schema.target_names, nothing[:, 0], learned)
+        learned = {"classes_": getattr(self, "classes_", None)}
+        return CheckedRows(None, nothing, nothing[:, 0], learned=learned)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -11,13 +11,11 @@ from sklearn.utils.metadata_routing import UNUSED
 from secret_jax.data.shards import as_they_lie
 from secret_jax.data.validation import (
     ArrayLike,
+    CheckedRows,
     TableLike,
-    names_of,
     validated,
-    validated_targets,
 )
 from secret_jax.estimators.base import TreeEstimator
-from secret_jax.estimators.common import Targets
 from secret_jax.estimators.conformal import ConformalMixin, node_deviations
 from secret_jax.estimators.parameters import RegressorParameters, value_of
 from secret_jax.estimators.presets import PaperPreset
@@ -160,36 +158,30 @@ class SecretRegressor(
     Attributes
     ----------
     tree_ : secret_jax.tree.structure.Tree
-    n_leaves_, depth_ : int
-    n_outputs_ : int
-        Number of targets.
-    n_leaves_grown_ : int
-        Leaves before pruning.
-    conformity_scores_, conformity_weight_ : ndarray of shape (n_calibration_rows,)
-        Only after `conformalize`: rising scores and their rows' weights.
-    reading_ : dict
-        Only of models from the command line: how the columns of their files are read.
-    distillation_ : dict
-        Only of trees that `SecretBoostingRegressor.distill` made: error and fidelity.
+    n_leaves_, depth_, n_outputs_, n_leaves_grown_ : int
+        The last one counts the leaves before pruning.
     n_refine_steps_ : int
         Gradient steps after which the held-out rows stopped ``refine="soft"``, passes
         over the splits of ``refine="tao"``, or 0.
     feature_importances_ : ndarray of shape (n_features_in_,)
         Share of every column in the variance that the tree explains.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only if the training data had names.
+    n_features_in_, feature_names_in_ : int, ndarray of shape (n_features_in_,)
+        The names only if the training data had some.
+    conformity_scores_, conformity_weight_ : ndarray of shape (n_calibration_rows,)
+        Only after `conformalize`: rising scores and their rows' weights.
+    reading_, distillation_ : dict
+        How the columns of files are read, of models from the command line; error and
+        fidelity of trees that `SecretBoostingRegressor.distill` made.
 
     Notes
     -----
-    Weights are scaled to a mean of one, so that their unit does not matter, and a
-    number of rows is one of rows of mean weight. A row is one observation, however
-    heavy, and lies in one fold. What rows are that repeat others, in all columns and in
-    y, is decided by the table. If all columns hold few different values, or most rows
-    that agree in all of them differ in y, as with truth values, categories and small
-    counts, they are observations of their own, and every fold gets its share of them.
-    Otherwise, as in a bootstrap sample or after a join, they are copies of one, of
-    their common weight. A table in which every row stands as often is the table itself.
+    Weights are scaled to a mean of one: a number of rows is one of rows of mean weight.
+    A row is one observation, however heavy, and lies in one fold. What rows are that
+    repeat others, in all columns and in y, is decided by the table. If all columns hold
+    few different values, or most rows that agree in all of them differ in y, they are
+    observations of their own, and every fold gets its share of them. Otherwise, as in a
+    bootstrap sample or after a join, they are copies of one, of their common weight. A
+    table in which every row stands as often is the table itself.
 
     With several targets, ``y`` of shape (n_rows, n_outputs), one tree is grown for all:
     splits save error over all of them, each in units of its own deviation, and every
@@ -250,15 +242,13 @@ class SecretRegressor(
             leaf; with equations of logarithms it is a share of the prediction.
         output : {"host", "device"}, default="host"
             "device": of rows that are an array of JAX, or shards, the prediction is
-            one as well, float32, where the rows lie: nothing comes to the host. For
-            hard trees of numbers without gaps.
+            one as well, float32, where the rows lie. For hard trees of numbers without
+            gaps.
 
         Returns
         -------
-        prediction : ndarray of shape (n_rows,), or (n_rows, n_outputs), float64
-            An array of JAX, float32, with ``output="device"``.
-        deviation : ndarray of the same shape, float64
-            Only with ``return_std``.
+        prediction, deviation : ndarray of shape (n_rows,), or (n_rows, n_outputs)
+            float64; deviations only with ``return_std``.
         """
         if output != "host":
             return self._on_device(X, output, return_std)
@@ -291,19 +281,12 @@ class SecretRegressor(
             return routing.predict_where_they_lie(tree, as_they_lie(X))
 
     def _targets(
-        self, y: ArrayLike, X: TableLike, weight: Any, known: Targets | None = None
-    ) -> Targets:
-        values = targets = validated_targets(y, X)
-        n_outputs = values.shape[1]
-        if known is not None:
-            if n_outputs != known.values.shape[1]:
-                raise ValueError(
-                    f"there are {n_outputs} output(s), but y has "
-                    f"{known.values.shape[1]}. Give both the same columns."
-                )
-            targets = np.concatenate([known.values, values])
-        value_of("loss", self.loss).check_targets(targets)
-        return Targets(values, names_of(y, n_outputs), weight, {})
+        self, y: ArrayLike, X: Any, weight: np.ndarray, known: CheckedRows | None
+    ) -> CheckedRows:
+        rows = super()._targets(y, X, weight, known)
+        every = [rows.targets] if known is None else [known.targets, rows.targets]
+        value_of("loss", self.loss).check_targets(np.concatenate(every))
+        return rows
 
     @property
     def _lowest(self) -> float:  # counts and amounts are never negative

@@ -10,14 +10,13 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from secret_jax.data.rows import Rows, join, shuffled
-from secret_jax.data.sampling import ROW_ORDER
 from secret_jax.fit.grow.trees import Recipe
 from secret_jax.fit.prune.path import PruningPath, smallest_within
 from secret_jax.losses.interface import OfLosses
 from secret_jax.models.interface import LeafModel
 from secret_jax.models.short_models import numbers_of_leaves
-from secret_jax.tree.degrees import split_numbers
 from secret_jax.tree.structure import LongerTree, Tree
+from secret_jax.tree.totals import split_numbers
 
 # Numbers to read below which a smaller tree is no easier to read.
 _AT_A_GLANCE = 40.0
@@ -206,7 +205,7 @@ class Fitted(NamedTuple):
         if not self.refit or self.held_out is None:
             return self.training
         rows = join([self.training, self.held_out])
-        return shuffled(rows, ROW_ORDER) if shuffle else rows
+        return shuffled(rows) if shuffle else rows
 
 
 class Refined(NamedTuple):

@@ -7,16 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from secret_jax.data.columns import read_columns
-from secret_jax.data.encoding import matched
+from secret_jax.data.encoding import RowSource, TableSource, matched
 from secret_jax.data.learning import Learner
-from secret_jax.data.rows import Rows, every_copy, join, merged
-from secret_jax.data.sampling import ROW_ORDER, hold_out
-from secret_jax.data.scaling import column_sums, moments_of
+from secret_jax.data.rows import Rows, every_copy, hold_out, join, merged
+from secret_jax.data.scaling import column_sums, moments_of, with_flat_tails
 from secret_jax.data.schema import TableSchema
-from secret_jax.data.shards import as_they_lie, is_resident, is_sharded
-from secret_jax.data.source import RowSource, TableSource
-from secret_jax.data.tails import with_flat_tails
-from secret_jax.data.validation import of_eval_set, scaled_weight
+from secret_jax.data.shards import as_they_lie
+from secret_jax.data.validation import CheckedRows, of_eval_set
 from secret_jax.fit.grow.fixed import columns_of_fixed
 from secret_jax.fit.grow.frontier import ROUNDING
 from secret_jax.fit.interface import Evidence, PruningRule
@@ -34,29 +31,6 @@ _SAMPLED_SHARE = 1 / 32
 MOST_SAMPLED = 1 << 19
 
 
-class CheckedRows(NamedTuple):
-    """Validated input of a fit."""
-
-    X: Any  # array or DataFrame of shape (n_rows, n_columns)
-    targets: np.ndarray  # (n_rows, n_outputs), float64
-    weight: np.ndarray  # (n_rows,), float64
-    target_names: tuple[str, ...] = ("y",)
-    # (n_rows,), float64, see `secret_jax.data.rows.Rows`.
-    group: np.ndarray | None = None
-
-    @property
-    def on_device(self) -> bool:
-        """Whether X lies on devices."""
-        return is_resident(self.X) or is_sharded(self.X)
-
-    def counting(self) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray | None]:
-        """X, on the host; of rows that have a weight targets, weights and groups."""
-        X = np.asarray(self.X) if self.on_device else self.X
-        used = self.weight > 0
-        group = None if self.group is None else self.group[used]
-        return X, self.targets[used], self.weight[used], group
-
-
 class Prepared(NamedTuple):
     """Rows for growing and pruning, with the sources of all rows."""
 
@@ -67,18 +41,7 @@ class Prepared(NamedTuple):
     # All training rows, where ``rows`` or ``prune_rows`` are a sample.
     source: RowSource | None
     prune_rows: Rows | None  # rows of ``eval_set``, or a sample of them
-    prune_source: RowSource | None  # all of ``eval_set``
-
-
-def scaled_rows(
-    given: CheckedRows, others: CheckedRows | None = None, together: bool = False
-) -> tuple[CheckedRows, CheckedRows | None]:
-    """Scale weights to a mean of one, of both sets of rows together if asked."""
-    if others is None or not together:
-        return given._replace(weight=scaled_weight(given.weight)), others
-    weight = scaled_weight(np.concatenate([given.weight, others.weight]))
-    own, other = np.split(weight, [len(given.weight)])
-    return given._replace(weight=own), others._replace(weight=other)
+    prune_source: Rows | None  # all of ``eval_set``
 
 
 def prepare(plan: Plan, given: CheckedRows, eval_set: CheckedRows | None) -> Prepared:
@@ -86,7 +49,7 @@ def prepare(plan: Plan, given: CheckedRows, eval_set: CheckedRows | None) -> Pre
     Stage("reading the columns", plan.progress).at()
     schema, source, others = read_rows(plan, given, eval_set)
     sources = [source] if others is None else [source, others]
-    rows = [each.sample(enough_rows(plan, each.n_rows), ROW_ORDER) for each in sources]
+    rows = [each.sample(enough_rows(plan, each.n_rows)) for each in sources]
     shares = list(map(share_of, rows, sources))
     every_row = source if min(shares) < 1.0 else None
     prune_rows = None if others is None else rows[1]
@@ -109,7 +72,7 @@ def enough_rows(plan: Plan, n_rows: int) -> int:
 
 def read_rows(
     plan: Plan, given: CheckedRows, eval_set: CheckedRows | None = None
-) -> tuple[TableSchema, TableSource, RowSource | None]:
+) -> tuple[TableSchema, TableSource, Rows | None]:
     """Learn the schema and make the sources of the rows and of ``eval_set``.
 
     If the rows of ``eval_set`` also train, the schema is learned from both. Rows stay
@@ -123,7 +86,7 @@ def read_rows(
     several, factor = _observed(several, [enough_rows(plan, source.n_rows), None])
     if factor != 1.0:
         source = replace(several[0], schema=learner.schema(factor))
-    index = source.below(enough_rows(plan, source.n_rows), ROW_ORDER)
+    index = source.below(enough_rows(plan, source.n_rows))
     schema = scaled_schema(plan.leaf.loss, source, index, plan.columns.tail_share)
     source, *others = (replace(each, schema=schema) for each in [source, *several[1:]])
     if not others:
@@ -135,7 +98,7 @@ def read_rows(
 def rows_for(schema: TableSchema, given: CheckedRows) -> TableSource:
     """Read rows for a schema on the host, without rows of weight zero or copies."""
     (found,), _ = _observed([_matched(schema, given)], [None])
-    return found.on_host(None)
+    return found
 
 
 def _observed(
@@ -159,7 +122,7 @@ def _where_they_lie(
     plan: Plan, given: CheckedRows
 ) -> tuple[TableSource, Learner] | None:
     """Leave many rows of plain numbers on their devices; None if it is not worth it."""
-    X, targets, weight, names, group = given
+    X, targets, weight, names, group, _ = given
     options = plan.columns
     plain = options.categorical_features is None and options.split_features is None
     plain = plain and options.use_regressors and group is None and bool(weight.all())
@@ -197,8 +160,8 @@ def _in_memory(
     if not plan.leaf.drops_regressors or not (many or schema.discrete):
         return source, learner
     different = source.observed(n_wanted)
-    below = None if many else different.below(n_wanted, ROW_ORDER)
-    rows = different.sample(n_wanted, ROW_ORDER) if many else different.take(below)
+    below = None if many else different.below(n_wanted)
+    rows = different.sample(n_wanted) if many else different.take(below)
     kept = columns_of_fixed(plan.splits.fixed_splits)
     options = with_useful_columns(plan.columns, schema, rows, kept)
     if options.unused:
@@ -273,7 +236,7 @@ def divided(rows: Rows, others: Rows | None, rule: PruningRule) -> Evidence:
         found = without_share(rows, rule.fraction) if others is None else (rows, others)
         return Evidence(*found)
     if others is not None:
-        rows = merged(join([rows, others]), ROW_ORDER).interleaved()
+        rows = merged(join([rows, others])).interleaved()
     if not rule.n_folds:
         return Evidence(rows)
     parts = parts_of(rows.weight, rule.n_folds, rule.n_repeats, rows.group)

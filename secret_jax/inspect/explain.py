@@ -10,7 +10,7 @@ from secret_jax.data.rows import Table
 from secret_jax.inspect.printing import entry, number, quoted
 from secret_jax.inspect.view import View, as_view, estimator_of
 from secret_jax.inspect.words import path_sentence
-from secret_jax.runtime.optional import imported
+from secret_jax.runtime.environment import imported
 from secret_jax.tree.routing import leaf_shares_of
 from secret_jax.tree.structure import SplitKind, Tree
 
@@ -226,21 +226,21 @@ def explain(model: Any, X: Any, *, output: int | str | None = None) -> Explanati
 
 def explain_rows(view: View, table: Table, values: np.ndarray) -> Explanation:
     """Take predictions of encoded rows apart; ``values`` are those of the words."""
-    equations, schema, n_rows = view.equations, view.tree.schema, len(table.x)
+    trees, schema, n_rows = view.trees, view.tree.schema, len(table.x)
     of_row, predicted = np.zeros(n_rows, int), None
     classes, probability = (), np.zeros((n_rows, 0))
     if view.classes:
         classes = view.classes.labels
         probability = replace(view, only=None).predict(table)
         of_class = view.classes.predicted(probability)
-        of_row = of_class if len(equations) > 1 else of_row
+        of_row = of_class if len(trees) > 1 else of_row
         predicted = np.fromiter(classes, object)[of_class]
     linear, splits = np.zeros((2, n_rows, len(schema.names)))
     clipping, share, baselines = np.zeros((3, n_rows))
     leaf, targets = np.zeros(n_rows, np.int32), np.full(n_rows, "", object)
     shown = np.unique(of_row).tolist() or [0]
     for output in shown:
-        tree, rows = equations[output], np.flatnonzero(of_row == output)
+        tree, rows = trees[output], np.flatnonzero(of_row == output)
         target = tree.schema.target_name
         baseline = float(tree.schema.restore_target(_levels(tree)[0]))
         targets[rows], baselines[rows] = target, baseline
@@ -257,7 +257,7 @@ def explain_rows(view: View, table: Table, values: np.ndarray) -> Explanation:
         predicted = view.tree.loss.prediction(prediction)
     unknown = np.zeros(linear.shape, bool)
     unknown[:, schema.discrete] = table.codes < 0
-    paths = {node: path_sentence(equations[0], node) for node in {*leaf.tolist()}}
+    paths = {node: path_sentence(trees[0], node) for node in {*leaf.tolist()}}
     return Explanation(
         target=target,
         names=schema.names,

@@ -7,11 +7,11 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from secret_jax.data.sampling import group_numbers
+from secret_jax.data.rows import group_numbers
 from secret_jax.data.validation import checked_weight
 from secret_jax.inspect.equations import CategorySplit, conditions_at, rounded_split
 from secret_jax.inspect.view import estimator_of
-from secret_jax.runtime.optional import imported
+from secret_jax.runtime.environment import imported
 from secret_jax.runtime.progress import Stage, shown
 from secret_jax.runtime.values import is_integer
 from secret_jax.tree.structure import Tree
@@ -93,7 +93,7 @@ def _frequencies(trees: list[Tree]) -> Any:
     rows = []
     for number, tree in enumerate(trees):
         for node in np.flatnonzero(~tree.is_leaf).tolist():
-            for _, split in conditions_at(tree, node):
+            for split in conditions_at(tree, node):
                 if isinstance(split, CategorySplit):
                     rows.append((number, node == 0, split.column, np.nan))
                     continue

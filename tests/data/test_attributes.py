@@ -12,13 +12,13 @@ from schemas import learn_schema
 from sklearn.base import clone
 
 from secret_jax import SecretRegressor
-from secret_jax.data.categories import UnseenCategoryWarning
-from secret_jax.data.columns import read_columns
+from secret_jax.data.columns import UnseenCategoryWarning, read_columns
 from secret_jax.data.dates import calendar, on_the_wall
 from secret_jax.data.learning import ColumnOptions
 from secret_jax.data.schema import Attributes, Role, TableSchema
 
 SIZES = ["small", "medium", "large"]
+HOURS = {"oblique": False, "splits": "cart", "leaf": "constant", "distill": False}
 
 
 def make_table(n_rows: int = 400) -> tuple[pd.DataFrame, pd.Series]:
@@ -46,14 +46,7 @@ def schema_of(X, **options) -> TableSchema:
 
 @pytest.fixture(scope="module")
 def fitted() -> SecretRegressor:
-    model = SecretRegressor(
-        oblique=False,
-        splits="cart",
-        leaf="linear",
-        distill=False,
-        max_leaf_nodes=4,
-        random_state=0,
-    )
+    model = SecretRegressor(**HOURS | {"leaf": "linear"}, max_leaf_nodes=4)
     return model.fit(*make_table())
 
 
@@ -77,16 +70,6 @@ def test_parts_are_those_of_the_calendar():
     assert written == stamps.strftime("%Y-%m-%d").tolist()
 
 
-def test_only_the_days_of_dates_are_regressors():
-    frame = pd.DataFrame({"t": pd.date_range("2020-01-01", periods=40, freq="D")})
-    schema = schema_of(frame)
-    parts = ("year", "month", "weekday", "hour", "days since 1970")
-    assert schema.names == tuple(f"t ({part})" for part in parts)
-    assert schema.input_names == ("t",)
-    assert schema.roles == (*[Role.SPLIT] * 4, Role.REGRESSOR)
-    assert [schema.origin(i).part for i in range(5)] == list(parts)
-
-
 def test_weekdays_are_said_in_words():
     """Pandas counts Monday as 0, and others as 1."""
     X = pd.DataFrame({"sold": pd.date_range("2024-01-01", periods=420)})
@@ -102,7 +85,13 @@ def test_weekdays_are_said_in_words():
 
 def test_a_column_of_dates_is_chosen_as_a_whole_or_by_its_parts():
     frame = make_table(40)[0]
-    assert set(schema_of(frame, split_features=["sold"]).roles[:4]) == {Role.SPLIT}
+    schema = schema_of(frame)
+    parts = ("year", "month", "weekday", "hour", "days since 1970")
+    assert schema.names[:5] == tuple(f"sold ({part})" for part in parts)
+    assert schema.input_names == ("sold", "a", "size")
+    assert schema.roles[:5] == (*[Role.SPLIT] * 4, Role.REGRESSOR)
+    assert [schema.origin(i).part for i in range(5)] == list(parts)
+    assert set(schema_of(frame, split_features=["sold"]).roles[:5]) == {Role.SPLIT}
     assert schema_of(frame, split_features=[0]).roles[4] is Role.SPLIT
     schema = schema_of(frame, categorical_features=["sold (month)", "size"])
     assert schema.roles[1] is Role.DISCRETE
@@ -161,9 +150,7 @@ def test_the_same_dates_and_levels_of_any_kind_are_the_same(fitted, kind):
 
 def test_dates_without_names_and_in_arrays():
     frame, y = make_table()
-    model = SecretRegressor(
-        oblique=False, splits="cart", leaf="linear", max_depth=1, distill=False
-    )
+    model = SecretRegressor(**HOURS | {"leaf": "linear"}, max_depth=1)
     dates = np.stack([frame["sold"].to_numpy()] * 2, axis=1)
     assert "x0 (month) <= 6" in model.fit(dates, y).export_text()
     expected = model.predict(dates)
@@ -175,6 +162,11 @@ def test_dates_without_names_and_in_arrays():
 
 
 def test_texts_and_files_name_months_levels_and_days(fitted, tmp_path):
+    days = pd.date_range("2021-01-01", periods=200, freq="D")
+    model = SecretRegressor(**HOURS, max_depth=1)
+    text = model.fit(pd.DataFrame({"day": days}), days > "2021-04-10").export_text()
+    assert "if day <= 2021-04-10" in text  # the last one below
+    assert "else day > 2021-04-10" in text
     text = fitted.export_text()
     assert "if sold (month) <= 6" in text
     assert "if size <= medium" in text
@@ -190,17 +182,6 @@ def test_texts_and_files_name_months_levels_and_days(fitted, tmp_path):
     loaded = SecretRegressor.load(tmp_path / "dates.model")
     assert np.array_equal(loaded.predict(frame), fitted.predict(frame))
     assert loaded.export_text() == fitted.export_text()
-
-
-def test_a_split_on_the_days_is_printed_as_the_last_date_below_it():
-    days = pd.date_range("2021-01-01", periods=200, freq="D")
-    y = np.where(days <= "2021-04-10", 0.0, 1.0)
-    model = SecretRegressor(
-        oblique=False, splits="cart", leaf="constant", max_depth=1, distill=False
-    )
-    text = model.fit(pd.DataFrame({"day": days}), y).export_text()
-    assert "if day <= 2021-04-10" in text
-    assert "else day > 2021-04-10" in text
 
 
 def test_missing_dates_and_unknown_levels_count_as_missing(fitted):
@@ -241,8 +222,6 @@ def test_programs_take_dates_and_levels(fitted):
 
 # Times of a zone: an instant is the same one in every zone
 
-HOURS = {"oblique": False, "splits": "cart", "leaf": "constant", "distill": False}
-
 
 def hours(zone: str | None = "Europe/Berlin") -> tuple[pd.DataFrame, np.ndarray]:
     """Hours of some weeks around the end of summer time, and what clocks tell."""
@@ -271,30 +250,27 @@ SAME_INSTANTS = {
 
 
 @pytest.mark.parametrize("kind", SAME_INSTANTS)
-def test_an_instant_in_another_zone_is_the_same(kind):
+def test_an_instant_in_another_zone_is_the_same(kind, tmp_path):
     frame, y = hours()
     model = SecretRegressor(**HOURS, max_depth=1).fit(frame, y)
     assert model.tree_.schema.zones == (("sold", "Europe/Berlin"),)
     assert "sold (hour)" in model.export_text()
     np.testing.assert_allclose(model.predict(frame), y, atol=1e-6)
-    np.testing.assert_allclose(model.predict(SAME_INSTANTS[kind](frame)), y, atol=1e-6)
-
-
-@pytest.mark.parametrize("kind", ["polars", "Arrow", "an offset", "objects"])
-def test_the_zone_is_that_of_the_fit(kind, tmp_path):
-    frame, y = hours()
-    parts = np.array_split(np.arange(len(y)), 3)
-    model = SecretRegressor(**HOURS).fit(SAME_INSTANTS[kind](frame), y)
-    expected = model.predict(SAME_INSTANTS[kind](frame))
+    other = SAME_INSTANTS[kind](frame)
+    np.testing.assert_allclose(model.predict(other), y, atol=1e-6)
+    # The zone is that of the fit, also of a stream and in a file.
+    model = SecretRegressor(**HOURS).fit(other, y)
+    expected = model.predict(other)
     np.testing.assert_array_equal(model.predict(frame), expected)
     model.save(tmp_path / "model")
     again = SecretRegressor.load(tmp_path / "model")
     np.testing.assert_array_equal(again.predict(frame), expected)
+    parts = np.array_split(np.arange(len(y)), 3)
     several = [
-        SAME_INSTANTS[kind](frame.iloc[part].reset_index(drop=True)) for part in parts
+        (SAME_INSTANTS[kind](frame.iloc[part].reset_index(drop=True)), y[part])
+        for part in parts
     ]
-    pairs = [(part, y[rows]) for part, rows in zip(several, parts, strict=True)]
-    streamed = SecretRegressor(**HOURS).fit_stream(pairs)
+    streamed = SecretRegressor(**HOURS).fit_stream(several)
     np.testing.assert_allclose(streamed.predict(frame), expected, atol=1e-9)
 
 
@@ -309,12 +285,8 @@ def test_times_with_and_without_a_zone_are_not_mixed(fitted_in):
     with pytest.raises(ValueError, match="In batch 1: Column 'sold' now holds times"):
         SecretRegressor().fit_stream([(frame, y), (other, y)])
     assert np.isfinite(model.predict(frame.assign(sold=pd.NaT))).all()
-
-
-def test_one_column_with_and_without_zones_is_refused():
-    frame, y = hours()
     cells = frame["sold"].astype(object)
-    cells.iloc[7] = pd.Timestamp("2024-10-01")
+    cells.iloc[7] = pd.Timestamp("2024-10-01", tz=None if fitted_in else "UTC")
     with pytest.raises(ValueError, match=r"with a time zone and times without one"):
         SecretRegressor().fit(frame.assign(sold=cells), y)
 
@@ -327,9 +299,6 @@ def test_clocks_on_walls_are_those_of_pandas(zone):
     found = on_the_wall(instants.tz_localize(None).to_numpy("M8[s]"), zone)
     expected = instants.tz_convert(zone).tz_localize(None).to_numpy("M8[s]")
     np.testing.assert_array_equal(found, expected)
-
-
-def test_an_unknown_zone_is_named():
     with pytest.raises(ValueError, match="no time zone 'Middle/Earth'"):
         on_the_wall(np.zeros(1, "M8[s]"), "Middle/Earth")
 

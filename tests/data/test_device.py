@@ -27,7 +27,7 @@ def data():
 @pytest.fixture
 def resident(monkeypatch):
     """Arrays of JAX count as lying on an accelerator, wherever they lie."""
-    for module in ("fit.prepare", "data.encoding", "data.validation"):
+    for module in ("data.encoding", "data.validation"):
         target = f"secret_jax.{module}.is_resident"
         monkeypatch.setattr(target, lambda X: isinstance(X, jax.Array))
 

@@ -11,11 +11,10 @@ from schemas import learn_schema
 
 from secret_jax import LeastSquares, SecretRegressor
 from secret_jax.data.columns import read_columns
-from secret_jax.data.encoding import matched
+from secret_jax.data.encoding import TableSource, matched
 from secret_jax.data.learning import ColumnOptions
 from secret_jax.data.rows import Rows, shuffled
 from secret_jax.data.shards import as_they_lie
-from secret_jax.data.source import TableSource
 from secret_jax.datasets import make_fried
 from secret_jax.splits.rss import RssSplits
 
@@ -69,16 +68,16 @@ def test_one_sample_in_any_place_and_order(rng, kind, n_wanted, n_outputs):
     targets, weight = rng.normal(size=(n_rows, n_outputs)), rng.uniform(1, 2, n_rows)
     if kind == "copies":
         x, targets = (np.repeat(a[:600], 10, axis=0) for a in (x, targets))
-    expected = host_rows(x, targets, weight).sample(n_wanted, seed=4)
-    found = device_rows(x, targets, weight).sample(n_wanted, seed=4)
+    expected = host_rows(x, targets, weight).sample(n_wanted)
+    found = device_rows(x, targets, weight).sample(n_wanted)
     assert all(isinstance(array, np.ndarray) for array in jax.tree.leaves(found))
     assert_same(found, expected)
     other = rng.permutation(n_rows)
-    again = host_rows(x[other], targets[other], weight[other]).sample(n_wanted, seed=4)
+    again = host_rows(x[other], targets[other], weight[other]).sample(n_wanted)
     np.testing.assert_allclose(again.table.x, found.table.x, atol=1e-6)  # of centers
     assert found.targets.shape == (found.n_rows, n_outputs)
     if kind != "copies":
-        assert_same(found, shuffled(found, 4))  # in the order of their hashes
+        assert_same(found, shuffled(found))  # in the order of their hashes
     if kind == "copies":
         assert len(np.unique(found.targets, axis=0)) == 600
         assert found.n_rows == min(n_wanted, 6000, 600 * max(n_wanted // 600, 5))
@@ -96,7 +95,7 @@ def test_rows_with_missing_values_and_categories_are_chosen_without_slant(rng):
     options = ColumnOptions(categorical_features=[1], missing="learn")
     schema = learn_schema(read_columns(x), targets, weight, options)
     source = TableSource(schema, matched(schema, read_columns(x)), targets, weight)
-    found = source.sample(1000, seed=0)
+    found = source.sample(1000)
     # Five standard deviations of a binomial count.
     assert abs(found.n_rows - 1000) < 5 * np.sqrt(5000 * 0.2 * 0.8)
     most = 5 * np.sqrt(2 / 9 / found.n_rows)

@@ -9,7 +9,7 @@ from schemas import learn_schema
 from secret_jax import Ridge, SecretRegressor, SoftGates
 from secret_jax.data.columns import read_columns
 from secret_jax.data.learning import ColumnOptions
-from secret_jax.data.tails import left_out_residuals, with_flat_tails
+from secret_jax.data.scaling import left_out_residuals, with_flat_tails
 
 N_ROWS = 1200
 

@@ -16,6 +16,10 @@ ROOM = 3  # nodes that a program has room for, and tiles
 N = int(LENGTH.sum())
 
 
+def _function(verb):
+    return verb if callable(verb) else lambda rows, *a: getattr(rows, verb)(*a)
+
+
 class Ragged:
     """Rows as they are on processors."""
 
@@ -30,18 +34,19 @@ class Ragged:
     def rows_of(self, found, shape):
         return np.asarray(found)
 
-    def call(self, function, *arguments):
-        return jax.tree.map(np.asarray, function(self.rows, *arguments))
+    def call(self, verb, *arguments):
+        """What a verb, or a function of the rows, comes to."""
+        return jax.tree.map(np.asarray, _function(verb)(self.rows, *arguments))
 
 
 class Tiled(Ragged):
     """Rows as they are on accelerators, with room for more of them."""
 
-    def __init__(self, tile):
+    def __init__(self, tile, triton=False):
         self.tile = tile
         self.length = np.append(LENGTH, [0] * ROOM)
         self.n_tiles = int((-(-LENGTH // tile)).sum()) + ROOM
-        self.rows = TiledRows.of(self.length, self.n_tiles, tile)
+        self.rows = TiledRows.of(self.length, self.n_tiles, tile, triton)
 
     def put(self, values):
         return in_tiles(values, LENGTH, self.n_tiles, self.tile)
@@ -56,15 +61,74 @@ class Tiled(Ragged):
         found = np.moveaxis(found, 0, -2).reshape(*shape, -1)
         return found[..., np.asarray(self.rows.inside).ravel()]
 
-    def call(self, function, *arguments):
+    def call(self, verb, *arguments):
+        function = _function(verb)
         found = jax.jit(lambda rows, *a: function(rows, *a))(self.rows, *arguments)
         return jax.tree.map(np.asarray, found)
 
 
-@pytest.fixture(params=["ragged", 64, 256], ids=str)
-def here(request):
+class Shared(Tiled):
+    """Rows of nodes on several devices, or a few of them; an axis of `vmap`."""
+
+    def __init__(self, n_devices):
+        super().__init__(64)
+        inner = np.random.default_rng(n_devices).random((len(LENGTH), n_devices - 1))
+        inner = (LENGTH[:, None] * np.sort(inner, axis=1)).astype(int)
+        ends = np.zeros((len(LENGTH), 1), int), inner, LENGTH[:, None]
+        self.lengths = np.diff(np.concatenate(ends, axis=1), axis=1).T
+        lengths = np.pad(self.lengths, [(0, 0), (0, ROOM)])
+        each = [TiledRows.of(own, self.n_tiles, 64, axis="devices") for own in lengths]
+        self.rows = jax.tree.map(lambda *arrays: np.stack(arrays), *each)
+        # First by nodes, then by devices, and the other way round.
+        device = np.tile(np.arange(n_devices), len(LENGTH))
+        self.device = np.repeat(device, self.lengths.T.ravel())
+        self.back = np.argsort(np.argsort(self.device, kind="stable"))
+
+    def put(self, values):
+        pairs = ((values[..., self.device == i], n) for i, n in enumerate(self.lengths))
+        return np.stack([in_tiles(*pair, self.n_tiles, self.tile) for pair in pairs])
+
+    def nodes(self, values):
+        return np.stack([super().nodes(values)] * len(self.lengths))
+
+    def rows_of(self, found, shape):
+        each = zip(found, self.rows.filled, strict=True)
+        there = [
+            np.moveaxis(
+                np.broadcast_to(own, (self.n_tiles, *shape, 64)), 0, -2
+            ).reshape(*shape, -1)[..., (np.arange(64) < filled[:, None]).ravel()]
+            for own, filled in each
+        ]
+        return np.concatenate(there, axis=-1)[..., self.back]
+
+    def call(self, verb, *arguments):
+        each = jax.vmap(_function(verb), axis_name="devices")
+        found = jax.tree.map(np.asarray, jax.jit(each)(self.rows, *arguments))
+
+        def of_all(found):
+            if found.shape[1] == self.n_tiles:
+                return found
+            np.testing.assert_array_equal(found, np.stack([found[0]] * len(found)))
+            return found[0]
+
+        return jax.tree.map(of_all, found)
+
+
+KINDS = {
+    "ragged": Ragged,
+    "tiles of 64": lambda: Tiled(64),
+    "tiles of 256": lambda: Tiled(256),
+    "kernels": lambda: Tiled(64, triton=True),
+    "three devices": lambda: Shared(3),
+    "eight devices": lambda: Shared(8),
+}
+
+
+@pytest.fixture(params=KINDS)
+def here(request, monkeypatch):
     """Rows of one kind, and how things come there and back."""
-    return Ragged() if request.param == "ragged" else Tiled(request.param)
+    monkeypatch.setattr("secret_jax.data.kernels.INTERPRETED", True)
+    return KINDS[request.param]()
 
 
 @pytest.fixture
@@ -89,7 +153,7 @@ def close(found, expected, magnitude):
 @pytest.mark.parametrize("shape", [(), (2,), (3, 4)])
 def test_every_row_gets_what_its_node_has(here, loops, rng, shape):
     values = rng.normal(size=(len(LENGTH), *shape)).astype(np.float32)
-    found = here.call(lambda rows, v: rows.spread(v), here.nodes(values))
+    found = here.call("spread", here.nodes(values))
     np.testing.assert_array_equal(here.rows_of(found, shape), loops.spread(values))
 
 
@@ -106,14 +170,11 @@ def test_sums(here, loops, rng, verb, left, right):
         for shape in (left, right)
         if shape is not None
     ]
-    found = here.call(lambda rows, *a: getattr(rows, verb)(*a), *map(here.put, arrays))
+    found = here.call(verb, *map(here.put, arrays))
     expected = getattr(loops, verb)
     close(found, expected(*arrays), expected(*map(np.abs, arrays)))
-
-
-def test_rows_are_counted(here):
-    found = here.call(lambda rows, v: rows.sums(v), here.put(np.ones(N, np.int32)))
-    np.testing.assert_array_equal(found[: len(LENGTH)], LENGTH)
+    counted = here.call("sums", here.put(np.ones(N, np.int32)))
+    np.testing.assert_array_equal(counted[: len(LENGTH)], LENGTH)
 
 
 def test_sums_have_what_functions_make_of_rows_alone(here, loops, x):
@@ -127,7 +188,7 @@ def test_sums_have_what_functions_make_of_rows_alone(here, loops, x):
 
 
 def test_smallest_values(here, loops, x):
-    found = here.call(lambda rows, v: rows.least(v), here.put(x))
+    found = here.call("least", here.put(x))
     np.testing.assert_array_equal(found[: len(LENGTH)], loops.least(x))
     assert (found[len(LENGTH) :] == np.inf).all()
 
@@ -135,15 +196,14 @@ def test_smallest_values(here, loops, x):
 @pytest.mark.parametrize("n", [1, 4])
 def test_rows_by_the_matrices_of_their_nodes(here, loops, x, rng, n):
     matrices = rng.normal(size=(len(LENGTH), n, 3)).astype(np.float32)
-    found = here.call(
-        lambda rows, m, v: rows.transformed(m, v), here.nodes(matrices), here.put(x)
-    )
+    found = here.call("transformed", here.nodes(matrices), here.put(x))
     found, expected = here.rows_of(found, (n,)), loops.transformed(matrices, x)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-4)
 
 
-def test_sums_by_code(here, loops, x, rng):
-    code = rng.integers(0, 6, (2, N), dtype=np.int32)
+@pytest.mark.parametrize("n_attributes", [0, 2])
+def test_sums_by_code(here, loops, x, rng, n_attributes):
+    code = rng.integers(0, 6, (n_attributes, N), dtype=np.int32)
     found = here.call(
         lambda rows, c, v: rows.sums_by_code(c, 6, v), here.put(code), here.put(x)
     )
@@ -151,23 +211,13 @@ def test_sums_by_code(here, loops, x, rng):
     close(found, expected, loops.sums_by_code(code, 6, np.abs(x)))
 
 
-def test_sums_without_an_attribute(here, x):
-    code = np.zeros((0, N), np.int32)
-    found = here.call(
-        lambda rows, c, v: rows.sums_by_code(c, 6, v), here.put(code), here.put(x)
-    )
-    assert found.shape[1:] == (0, 3, 6)
-
-
 def test_moments_of_values_below_cuts(here, loops, x, rng):
     # Of the first rows, as finders take them: a value that equals a cut is below it.
     cuts = np.sort(loops.head(x, 8), axis=-1)
     of = rng.normal(2.0, 1.0, (4, N)).astype(np.float32)
     weight = rng.uniform(size=N).astype(np.float32)
-    found, own = here.call(
-        lambda rows, v, c, o, w: rows.moments_below(v, c, o, w),
-        *(here.put(x), here.nodes(cuts), here.put(of), here.put(weight)),
-    )
+    given = here.put(x), here.nodes(cuts), here.put(of), here.put(weight)
+    found, own = here.call("moments_below", *given)
     close(found, loops.sums_below(x, cuts, of), loops.sums_below(x, cuts, np.abs(of)))
     powers = np.stack([weight * x, weight * x**2], axis=1).reshape(6, N)
 
@@ -180,9 +230,7 @@ def test_moments_of_values_below_cuts(here, loops, x, rng):
 
 def test_values_that_nodes_choose(here, loops, x, rng):
     index = rng.integers(0, 3, (len(LENGTH), 2), dtype=np.int32)
-    found = here.call(
-        lambda rows, i, v: rows.chosen(i, v), here.nodes(index), here.put(x)
-    )
+    found = here.call("chosen", here.nodes(index), here.put(x))
     of_row = loops.spread(index)
     expected = np.take_along_axis(x, of_row, axis=0)
     np.testing.assert_array_equal(here.rows_of(found, (2,)), expected)
@@ -191,9 +239,7 @@ def test_values_that_nodes_choose(here, loops, x, rng):
 def test_tables_of_nodes(here, loops, rng):
     table = rng.normal(size=(len(LENGTH), 2, 6)).astype(np.float32)
     code = rng.integers(0, 6, (2, N), dtype=np.int32)
-    found = here.call(
-        lambda rows, t, c: rows.looked_up(t, c), here.nodes(table), here.put(code)
-    )
+    found = here.call("looked_up", here.nodes(table), here.put(code))
     of_row = loops.spread(table)  # (2, 6, n_rows)
     expected = np.take_along_axis(of_row, code[:, None], axis=1)[:, 0]
     np.testing.assert_array_equal(here.rows_of(found, (2,)), expected)
@@ -254,13 +300,10 @@ def test_a_node_has_the_same_sums_whatever_the_others_have(kind, x):
     here = Ragged() if kind == "ragged" else Tiled(kind)
     other = np.repeat(np.arange(len(LENGTH)) != 2, LENGTH)
     y = np.where(other, np.float32(1e20), x)
-    for function in (
-        lambda rows, v: rows.sums(v),
-        lambda rows, v: rows.least(v),
-        lambda rows, v: rows.products(v, v[..., :1, :]),  # beyond all numbers
-    ):
+    beyond = lambda rows, v: rows.products(v, v[..., :1, :])  # noqa: E731
+    for verb in ("sums", "least", beyond):  # which is beyond all numbers
         with np.errstate(over="ignore"):
-            alone, among = (here.call(function, here.put(v)) for v in (x, y))
+            alone, among = (here.call(verb, here.put(v)) for v in (x, y))
         np.testing.assert_allclose(among[2], alone[2], rtol=1e-6)
         assert not (np.abs(among[:2]) < 1e19).any()
 
@@ -272,10 +315,8 @@ def test_rows_at_shares_of_the_weight(here, rng):
     weight[0] = 1  # of the node of one row
     share = rng.random((len(LENGTH), 5)).astype(np.float32)
     share[:, 0], share[:, 1] = 2.0**-24, 1 - 2.0**-24
-    found = here.call(
-        lambda rows, *a: rows.at_share(*a),
-        *(here.put(values), here.put(weight), here.nodes(share)),
-    )[: len(LENGTH)]
+    given = here.put(values), here.put(weight), here.nodes(share)
+    found = here.call("at_share", *given)[: len(LENGTH)]
     assert found.shape == (len(LENGTH), 2, 5)
     np.testing.assert_array_equal(found[:, 0], -found[:, 1])
     start = 0
@@ -298,3 +339,73 @@ def test_rows_at_shares_are_the_nodes_own_however_weights_differ():
     found = RaggedRows(np.array([3, 3])).at_share(number, weight, share)
     assert (found[0] <= 2).all()
     assert (found[1] >= 3).all()
+
+
+# What rows on processors can do besides
+
+UNEVEN = np.array([5, 1, 90_000, 300, 2, 7_000])
+N_UNEVEN = int(UNEVEN.sum())
+
+
+@pytest.mark.parametrize("going", [None, [0, 0, 1, 0, 0, 0], [1, 0, 0, 1, 1, 0]])
+def test_nodes_that_are_not_needed_may_be_left_out(rng, going):
+    values = rng.normal(size=(3, N_UNEVEN))
+    seen = []
+
+    def function(rows, node_values, row_arrays):
+        seen.append(row_arrays[0].shape[-1])
+        return (rows.sums(row_arrays[0] * rows.spread(node_values[0])),)
+
+    factor = np.arange(1.0, 1 + len(UNEVEN))
+    going = None if going is None else np.array(going, bool)
+    (found,) = RaggedRows(UNEVEN).total(function, [factor], [values], going)
+    loops = Loops(UNEVEN)
+    expected = loops.sums(values * loops.spread(factor))
+    chosen = np.ones(len(UNEVEN), bool) if going is None else going
+    np.testing.assert_allclose(found[chosen], expected[chosen], rtol=1e-9, atol=1e-9)
+    assert not found[~chosen].any()
+    assert sum(seen) == UNEVEN[chosen].sum()
+    assert max(seen) < 60_000  # a node of many rows comes in parts
+    none = RaggedRows(UNEVEN).total(function, [factor], [values], ~chosen & chosen)
+    assert none == () or not none[0].any()
+
+
+@pytest.mark.parametrize("chosen", [[0], [4, 1, 2], [False, True, True] * 2])
+def test_some_nodes(rng, chosen):
+    values = rng.normal(size=(2, N_UNEVEN))
+    rows, place = RaggedRows(UNEVEN).take(np.array(chosen))
+    slices = Loops(UNEVEN).slices
+    kept = np.flatnonzero(chosen) if chosen[0] is False else chosen
+    expected = np.concatenate([values[:, slices[node]] for node in kept], axis=1)
+    np.testing.assert_array_equal(values[:, place], expected)
+    np.testing.assert_array_equal(rows.length, UNEVEN[kept])
+
+
+def test_rows_in_the_order_of_attributes(rng):
+    values = rng.integers(-9, 50, (3, N_UNEVEN)).astype(np.float32)  # many ties
+    values[0, :3], values[1, 7], values[1, 9] = -0.0, np.inf, -np.inf
+    order = RaggedRows(UNEVEN).sorted_by(values)
+    for rows in Loops(UNEVEN).slices:
+        for attribute, own in zip(values, order[:, rows], strict=True):
+            expected = rows.start + np.argsort(attribute[rows], kind="stable")
+            np.testing.assert_array_equal(own, expected)
+
+
+@pytest.mark.parametrize("n_values", [0, 3])
+def test_nodes_of_one_length_are_summed_as_each_alone(rng, n_values):
+    length = np.array([5, 5, 5, 2, 4, 4])
+    rows, last = RaggedRows(length), np.cumsum(length)
+    left = rng.normal(size=(2, last[-1]))
+    right, matrices = rng.normal(size=(n_values, last[-1])), rng.normal(size=(6, 2, 3))
+    matrices = matrices[:, :, :n_values]
+    found, turned = rows.products(left, right), rows.transformed(matrices, right)
+    for node, own in enumerate(map(slice, last - length, last)):
+        np.testing.assert_allclose(found[node], left[:, own] @ right[:, own].T)
+        np.testing.assert_allclose(turned[:, own], matrices[node] @ right[:, own])
+
+
+def test_sums_of_many_rows_keep_their_digits():
+    """Added one after the other, a million times a tenth in float32 is 100,958."""
+    rows = RaggedRows(np.array([1_000_000, 3]))
+    found = rows.sums(np.full(1_000_003, 0.1, np.float32))
+    np.testing.assert_allclose(found, [1e5, 0.3], rtol=1e-6)

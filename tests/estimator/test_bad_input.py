@@ -22,7 +22,7 @@ from secret_jax import (
     SecretRegressor,
     SoftGates,
 )
-from secret_jax.data.categories import UnseenCategoryWarning
+from secret_jax.data.columns import UnseenCategoryWarning
 from secret_jax.fit.prune.rules import InformationCriterion
 from secret_jax.fit.refine.gates import Blend
 from secret_jax.fit.refine.tao import Tao
@@ -128,57 +128,63 @@ def test_other_columns_are_named_at_predict_and_in_the_pruning_set(
         regressor("paper").fit(frame, price, eval_set=(change(frame), price))
 
 
-BAD_PRUNING_SETS = {
-    "no pair": (lambda X, y: X, ["pair (X, y)", "DataFrame"]),
-    "lengths": (lambda X, y: (X, y[:3]), ["[60, 3]"]),
-    "a gap": (lambda X, y: (holding(X, "width", 4, np.nan), y), ["'width'", "row 4"]),
-    "NaN target": (lambda X, y: (X, y.where(y.index != 8)), ["row 8"]),
+# Targets, weights and rows to prune on, made of a table and its target.
+BAD_ARGUMENTS = {
+    "no pair": (lambda X, y: {"eval_set": X}, ["pair (X, y)", "DataFrame"]),
+    "lengths": (lambda X, y: {"eval_set": (X, y[:3])}, ["eval_set", "[60, 3]"]),
+    "a gap": (
+        lambda X, y: {"eval_set": (holding(X, "width", 4, np.nan), y)},
+        ["eval_set", "'width'", "row 4"],
+    ),
+    "NaN beside": (
+        lambda X, y: {"eval_set": (X, y.where(y.index != 8))},
+        ["eval_set", "row 8"],
+    ),
+    "other columns beside": (
+        lambda X, y: {"X": np.eye(60, 3), "eval_set": (np.eye(60, 2), y)},
+        ["eval_set", "2 features", "3 features"],
+    ),
+    "NaN": (lambda X, y: {"y": y.where(y.index != 3)}, ["row 3", "nan", "Drop"]),
+    "infinity": (lambda X, y: {"y": y.where(y.index != 3, np.inf)}, ["row 3", "inf"]),
+    "words": (lambda X, y: {"y": ["dear"] * N_ROWS}, ["y must hold numbers", "dear"]),
+    "None": (lambda X, y: {"y": None}, ["requires y"]),
+    "length": (lambda X, y: {"y": y[:-1]}, ["[60, 59]"]),
+    "no columns": (
+        lambda X, y: {"y": np.empty((N_ROWS, 0))},
+        ["one column for each", "(60, 0)"],
+    ),
+    "a cube": (
+        lambda X, y: {"y": np.zeros((N_ROWS, 2, 2))},
+        ["one column for each", "dim 3"],
+    ),
+    "NaN in one of two columns": (
+        lambda X, y: {"y": np.c_[y, y.where(y.index != 3)]},
+        ["row 3"],
+    ),
+    "complex numbers": (lambda X, y: {"y": y * 1j}, ["Complex data"]),
+    "too large": (
+        lambda X, y: {"y": y * 1e300},
+        ["the target", "too large", "Rescale"],
+    ),
+    "negative weights": (
+        lambda X, y: {"sample_weight": -np.ones(N_ROWS)},
+        ["negative numbers: row 0 is -1"],
+    ),
+    "no weights": (lambda X, y: {"sample_weight": np.zeros(N_ROWS)}, ["non-zero"]),
+    "NaN weights": (
+        lambda X, y: {"sample_weight": np.full(N_ROWS, np.nan)},
+        ["NaN", "row 0 is nan"],
+    ),
+    "few weights": (lambda X, y: {"sample_weight": np.ones(3)}, ["(3,)", "(60,)"]),
 }
 
 
-@pytest.mark.parametrize("case", BAD_PRUNING_SETS)
-def test_a_bad_pruning_set_is_named_as_such(case, frame, price):
-    spoil, fragments = BAD_PRUNING_SETS[case]
-    with refusal("eval_set", *fragments):
-        regressor("paper", missing_values="error").fit(
-            frame, price, eval_set=spoil(frame, price)
-        )
-
-
-BAD_TARGETS = {
-    "NaN": (lambda y: y.where(y.index != 3), ["row 3", "nan", "Drop"]),
-    "infinity": (lambda y: y.where(y.index != 3, np.inf), ["row 3", "inf"]),
-    "words": (lambda y: ["dear"] * N_ROWS, ["y must hold numbers", "dear"]),
-    "None": (lambda y: None, ["requires y"]),
-    "length": (lambda y: y[:-1], ["[60, 59]"]),
-    "no columns": (lambda y: np.empty((N_ROWS, 0)), ["one column for each", "(60, 0)"]),
-    "a cube": (lambda y: np.zeros((N_ROWS, 2, 2)), ["one column for each", "dim 3"]),
-    "NaN in one of two columns": (lambda y: np.c_[y, y.where(y.index != 3)], ["row 3"]),
-    "complex numbers": (lambda y: y * 1j, ["Complex data"]),
-    "too large": (lambda y: y * 1e300, ["the target", "too large", "Rescale"]),
-}
-
-
-@pytest.mark.parametrize("case", BAD_TARGETS)
-def test_a_bad_target_is_refused(case, frame, price):
-    spoil, fragments = BAD_TARGETS[case]
+@pytest.mark.parametrize("case", BAD_ARGUMENTS)
+def test_bad_targets_weights_and_rows_to_prune_on_are_refused(case, frame, price):
+    spoil, fragments = BAD_ARGUMENTS[case]
+    given = {"X": frame, "y": price} | spoil(frame, price)
     with refusal(*fragments):
-        regressor("paper").fit(frame, spoil(price))
-
-
-@pytest.mark.parametrize(
-    ("weight", "match"),
-    [
-        (-np.ones(N_ROWS), "negative numbers: row 0 is -1"),
-        (np.zeros(N_ROWS), "non-zero"),
-        (np.full(N_ROWS, np.nan), "NaN.*row 0 is nan"),
-        (np.ones(3), r"\(3,\).*\(60,\)"),
-    ],
-    ids=["negative", "zero", "NaN", "length"],
-)
-def test_bad_weights_are_refused(weight, match, frame, price):
-    with pytest.raises(ValueError, match=match):
-        regressor("paper").fit(frame, price, weight)
+        regressor("paper", missing_values="error").fit(**given)
 
 
 COUNT_OR_SHARE = (
@@ -352,9 +358,3 @@ def test_the_target_among_the_features_is_noticed(way, frame, price):
     with pytest.warns(UserWarning, match=r"'cost' .*target.*[Dd]rop") as caught:
         fit(*given)
     assert len(caught) == 1
-
-
-def test_an_array_with_other_columns_is_refused_as_a_pruning_set():
-    X, y = np.eye(60, 3), np.arange(60.0)
-    with pytest.raises(ValueError, match=r"eval_set.*2 features.*3 features"):
-        regressor("paper").fit(X, y, eval_set=(X[:, :2], y))

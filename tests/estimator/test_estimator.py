@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from functools import lru_cache, partial
+from functools import partial
 
 import numpy as np
-import polars as pl
 import pytest
 from configurations import (
     crease,
@@ -31,17 +30,9 @@ from secret_jax import (
     SecretSplits,
     learners,
 )
-from secret_jax.learners.guide import GuideSplits
+from secret_jax.learners.guide import GuideSplits, SupportSplits
 from secret_jax.learners.m5 import M5Splits
 from secret_jax.learners.retis import RetisSplits
-from secret_jax.learners.support import SupportSplits
-
-
-@lru_cache
-def shared(configuration: str, table: str = "numbers") -> SecretRegressor:
-    """A fitted model that tests only read."""
-    X, y = {"numbers": crease, "with a colour": shop}[table]()
-    return regressor(configuration, prune=None).fit(X, y)
 
 
 def test_the_setting_of_the_paper():
@@ -89,8 +80,8 @@ def test_an_unfitted_model_says_so():
 
 @every_configuration
 def test_a_table_may_come_in_any_form(configuration):
-    X, _ = crease()
-    model = shared(configuration)
+    X, y = crease()
+    model = regressor(configuration, prune=None).fit(X, y)
     expected, leaf = model.predict(X), model.apply(X)
     assert expected.dtype == np.float64
     forms = {
@@ -106,27 +97,8 @@ def test_a_table_may_come_in_any_form(configuration):
         assert np.array_equal(model.apply(form), leaf), name
     again = regressor(configuration, prune=None)
     for name in ("float32", "columns first", "list"):
-        again.fit(forms[name], crease()[1].tolist())
+        again.fit(forms[name], y.tolist())
         assert tree_bytes(again.tree_) == tree_bytes(model.tree_), name
-
-
-@every_configuration
-def test_frames_of_any_library_and_column_order_agree(configuration):
-    X, y = shop()
-    model = shared(configuration, "with a colour")
-    expected = model.predict(X)
-    for frame in (
-        X[["height", "width", "colour"]],
-        X.astype({"colour": "category", "width": "float32"}),
-        X.set_index(np.arange(len(X))[::-1]),
-        pl.from_pandas(X),
-        pl.from_pandas(X).select("colour", "height", "width"),
-    ):
-        assert np.array_equal(model.predict(frame), expected)
-    again = regressor(configuration, prune=None).fit(pl.from_pandas(X), y.to_numpy())
-    assert tree_bytes(again.tree_) == tree_bytes(model.tree_)
-    with pytest.warns(UserWarning, match="feature names"):
-        assert np.array_equal(model.predict(X.to_numpy()), expected)
 
 
 def test_leaves_from_the_mixture_are_its_own_and_survive_pruning():
@@ -224,12 +196,9 @@ def test_presets_take_every_parameter_of_the_estimator(build):
         build(n_trees=3)
 
 
-def test_an_unknown_learner_is_refused():
+def test_an_unknown_learner_is_refused_and_leaves_of_the_paper_are_not_clipped():
     with refusal("SecretClassifier", "'cart'", "'guide'"):
         SecretClassifier.literature("guide")
-
-
-def test_names_of_leaves_are_those_of_the_paper_without_clipping():
     for name in ("linear", "constant", "implied"):
         assert SecretRegressor.paper(leaf=name).leaf.clip_margin is None
     assert SecretRegressor.paper(leaf="ridge").leaf == "ridge"

@@ -7,7 +7,6 @@ import pickle
 from dataclasses import FrozenInstanceError, dataclass, fields, replace
 from typing import Annotated, Any, Literal
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from configurations import crease, refusal, regressor
@@ -24,18 +23,9 @@ from secret_jax import (
     SecretSplits,
 )
 from secret_jax.estimators.parameters import NAMED
-from secret_jax.fit.interface import (
-    Fitted,
-    Pruned,
-    PruningRule,
-    Refined,
-    Refinement,
-)
+from secret_jax.fit.interface import Fitted, Pruned, PruningRule, Refined, Refinement
 from secret_jax.runtime.values import at_least, constraints_of, real
-from secret_jax.splits.interface import Split
-from secret_jax.splits.one_node import OneNodeFinder
 from secret_jax.tree.reshape import compact
-from secret_jax.tree.structure import SplitKind
 
 VALUES = [value for values in NAMED.values() for value in filter(None, values.values())]
 VALUES += [CostComplexity()]
@@ -138,33 +128,6 @@ def test_an_unknown_name_is_refused_and_nothing_is_set(unknown):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Halves(OneNodeFinder):
-    """The first column at a quantile, whatever the target."""
-
-    share: float = 0.5
-
-    def __call__(self, node):
-        column = node.x[:, 0]
-        order = jnp.argsort(jnp.where(node.weight > 0, column, jnp.inf))
-        below = jnp.cumsum(node.weight[order]) <= self.share * node.weight.sum()
-        last = jnp.where(below, column[order], -jnp.inf).max()
-        one = (jnp.arange(node.x.shape[1]) == 0).astype(node.x.dtype)
-        left = jnp.where(column <= last, node.weight, 0.0).sum()
-        enough = jnp.minimum(left, node.weight.sum() - left) >= node.min_weight
-        zero = jnp.zeros((), node.x.dtype)
-        return Split(
-            kind=jnp.where(enough, SplitKind.AXIS, SplitKind.LEAF).astype(jnp.int32),
-            attribute=jnp.zeros((), jnp.int32),
-            direction=one,
-            threshold=last,
-            goes_left=jnp.zeros(node.n_categories, bool),
-            gain=node.weight.sum(),
-            chance_gain=zero,
-            pure=jnp.zeros((), bool),
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
 class Stump(PruningRule):
     """Nothing below a depth."""
 
@@ -181,19 +144,6 @@ class Shifted(Refinement):
         higher = fitted.tree.coefficient.copy()
         higher[:, :, 0] += 0.5
         return Refined(replace(fitted.tree, coefficient=higher), n_steps=3)
-
-
-def test_splits_of_ones_own():
-    X, y = crease()
-    model = regressor(
-        "default", splits=Halves(share=0.25), prune=None, max_depth=1, oblique=False
-    ).fit(X, y)
-    cut = np.sort(X[:, 0])[len(X) // 4 - 1]
-    left = X[:, 0] <= cut
-    assert model.n_leaves_ == 2
-    assert np.array_equal(model.apply(X) == model.tree_.left[0], left)
-    model.set_params(splits__share=0.75).fit(X, y)
-    assert (model.apply(X) == model.tree_.left[0]).sum() == pytest.approx(96, abs=1)
 
 
 def test_a_refinement_of_ones_own():
@@ -245,7 +195,7 @@ def test_a_value_of_ones_own_is_checked_by_its_own_constraints():
 
     with refusal("'share' parameter of Shorter", "[0.0, 1.0) or None"):
         SecretRegressor(prune=Shorter(share=2.0)).fit(*crease())
-    wrong = {"leaf": Stump(), "prune": Constant(), "refine": Halves()}
+    wrong = {"leaf": Stump(), "prune": Constant(), "refine": RssSplits()}
     for name, other in wrong.items():
         with refusal(f"'{name}' parameter", repr(other)):
             SecretRegressor(**{name: other}).fit(*crease())

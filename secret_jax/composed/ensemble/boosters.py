@@ -1,6 +1,7 @@
 """Boosters of numbers and of classes: parameters, fits, distillation into one tree."""
 
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any, ClassVar, Literal, Self, overload
 
@@ -11,28 +12,27 @@ from sklearn.utils.validation import check_is_fitted
 from secret_jax.composed.ensemble.distill import distilled, teacher_of
 from secret_jax.composed.ensemble.estimator import EnsembleEstimator
 from secret_jax.composed.ensemble.growth import Boosted, Boosting
+from secret_jax.data.encoding import every_row
 from secret_jax.data.rows import Rows
-from secret_jax.data.sampling import ROW_ORDER
-from secret_jax.data.source import every_row
 from secret_jax.data.validation import (
     ArrayLike,
+    CheckedRows,
     TableLike,
     fitted_names,
-    names_restored,
     of_eval_set,
+    scaled_rows,
 )
-from secret_jax.estimators.classes import ClassesMixin
-from secret_jax.estimators.classifier import SecretClassifier
-from secret_jax.estimators.common import Targets, forget_calibration
+from secret_jax.estimators.classifier import ClassesMixin, SecretClassifier
+from secret_jax.estimators.common import forget_calibration
 from secret_jax.estimators.conformal import ConformalMixin
 from secret_jax.estimators.parameters import plan_of
-from secret_jax.fit.prepare import read_rows, rows_for, scaled_rows
+from secret_jax.fit.prepare import read_rows, rows_for
 from secret_jax.inspect.view import with_all_classes
 from secret_jax.losses.classes import CrossEntropy
 from secret_jax.losses.interface import Loss
 from secret_jax.runtime.progress import Stage
 from secret_jax.runtime.values import at_least, real
-from secret_jax.tree.sums import on_host
+from secret_jax.tree.routing import on_host
 
 _OF_CLASSES = "classes_", "target_name_"
 
@@ -83,23 +83,21 @@ class BoostingEstimator(EnsembleEstimator):
         ValueError
             If the data or a parameter cannot be used, with what can be done about it.
         """
-        reading = self._reading()
-        with names_restored(self, "_boosted"), self._fitting(X) as progress:
-            given, targets = self._given(X, y, sample_weight, groups)
-            schema, source, _ = read_rows(reading, scaled_rows(given)[0])
+        reading, new = self._reading(), copy(self)
+        with self._fitting(X) as progress:
+            given = new._given(X, y, sample_weight, groups)
+            schema, source, _ = read_rows(reading, *scaled_rows(given))
             others = None
             if eval_set is not None:
-                given = self._given_beside(eval_set, "stop by", targets)
+                beside = new._given_beside(eval_set, "stop by", given)
                 with of_eval_set():
-                    others = rows_for(schema, scaled_rows(given)[0]).take(None)
+                    others = rows_for(schema, *scaled_rows(beside)).take(None)
             names = {each.name for each in fields(Boosting)} - {"loss", "seed"}
             own = {name: getattr(self, name) for name in names}
             boosting = Boosting(loss=self._loss, seed=reading.seed, **own)
-            rows = every_row(source, ROW_ORDER)
+            rows = every_row(source)
             found = boosting(rows, schema, others, Stage("boosting", progress))
-            new = object.__new__(type(self))
-            vars(new).update(vars(self))
-            new._learn(rows, found, targets)
+            new._learn(rows, found, given)
             self.__dict__ = vars(new)  # at one stroke
         return self
 
@@ -157,9 +155,9 @@ class BoostingEstimator(EnsembleEstimator):
             boosted = None
             if X is not None:
                 known = self._fitted_targets(schema)
-                given, _ = self._given(X, y, sample_weight, None, known)
-                source = rows_for(schema, scaled_rows(given)[0])
-                rows = every_row(source, ROW_ORDER)
+                given = self._given(X, y, sample_weight, None, known)
+                source = rows_for(schema, *scaled_rows(given))
+                rows = every_row(source)
             elif "_rows" in vars(self):
                 rows, boosted = self._rows, self._boosted
             else:
@@ -177,10 +175,10 @@ class BoostingEstimator(EnsembleEstimator):
         model.distillation_ = told
         return model
 
-    def _learn(self, rows: Rows, found: Boosted, targets: Targets) -> None:
+    def _learn(self, rows: Rows, found: Boosted, given: CheckedRows) -> None:
         """Set the fitted attributes."""
         forget_calibration(self)
-        vars(self).update(targets.learned)
+        vars(self).update(given.learned)
         self.ensemble_, self.validation_errors_ = found.ensemble, found.errors
         errors = found.errors
         self.validation_error_ = float(errors[self.n_iter_]) if errors.size else np.nan
@@ -290,8 +288,8 @@ class SecretBoostingRegressor(ConformalMixin, RegressorMixin, BoostingEstimator)
     (10, 60, True)
     """
 
-    def _learn(self, rows: Rows, found: Boosted, targets: Targets) -> None:
-        super()._learn(rows, found, targets)
+    def _learn(self, rows: Rows, found: Boosted, given: CheckedRows) -> None:
+        super()._learn(rows, found, given)
         schema, unseen = found.ensemble.schema, found.unseen
         said = self.ensemble_.values(rows.table) if unseen is None else unseen
         residual = np.array(schema.target_scales) * (rows.targets - said)
@@ -413,13 +411,3 @@ class SecretBoostingClassifier(ClassesMixin, BoostingEstimator):
         check_is_fitted(self)
         with self._computing(X, fall_back=True):
             return self.ensemble_.values(self._unencoded(X))
-
-    def _targets(
-        self,
-        y: ArrayLike,
-        X: TableLike,
-        weight: np.ndarray,
-        known: Targets | None = None,
-    ) -> Targets:
-        classes = None if known is None else known.learned["classes_"]
-        return self._class_targets(y, X, weight, classes)

@@ -7,12 +7,11 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.composed.ensemble.model import Ensemble
-from secret_jax.data import validation
 from secret_jax.data.encoding import Unencoded, unencoded
 from secret_jax.data.rows import Rows, Table
 from secret_jax.data.schema import TableSchema
-from secret_jax.data.validation import ArrayLike, TableLike
-from secret_jax.estimators.common import TableEstimator, Targets
+from secret_jax.data.validation import TableLike, validated
+from secret_jax.estimators.common import TableEstimator
 from secret_jax.estimators.parameters import plan_of, seed_of
 from secret_jax.estimators.regressor import SecretRegressor
 from secret_jax.fit.plan import Plan
@@ -47,22 +46,6 @@ class EnsembleEstimator(Importances, TableEstimator):
         *("monotonic_cst", "random_state", "device", "verbose"),
     )
 
-    def _targets(
-        self,
-        y: ArrayLike,
-        X: TableLike,
-        weight: np.ndarray,
-        known: Targets | None = None,
-    ) -> Targets:
-        values = validation.validated_targets(y, X, type(self).__name__)
-        n_outputs = values.shape[1]
-        if known is not None and n_outputs != known.values.shape[1]:
-            raise ValueError(
-                f"There are {n_outputs} outputs, but the trees were grown for "
-                f"{known.values.shape[1]}. Give the same columns."
-            )
-        return Targets(values, validation.names_of(y, n_outputs), weight, {})
-
     def _single_tree(self, **parameters: Any) -> Any:
         """Unfitted tree that reads the same tables."""
         own = {name: getattr(self, name) for name in self._of_the_tree}
@@ -95,7 +78,7 @@ class EnsembleEstimator(Importances, TableEstimator):
         return model
 
     def _unencoded(self, X: TableLike) -> Table | Unencoded:
-        X = validation.validated(self, X, reset=False)
+        X = validated(self, X, reset=False)
         return unencoded(self.ensemble_.schema, X)
 
     @property
@@ -135,9 +118,8 @@ class EnsembleEstimator(Importances, TableEstimator):
         if classes is None and schema.n_outputs > 1:
             which = schema.output_position(output)
             trees = [tree.output(which) for tree in trees]
-        chosen = output if classes else None
         model = exported_sum(
-            trees, steps, loss=self._loss, classes=classes, output=chosen
+            trees, steps, loss=self._loss, classes=classes, output=output
         )
         return program_code(model, language, function_name)
 

@@ -1,6 +1,7 @@
 """Forests of linear trees, with out-of-bag errors."""
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
 
@@ -14,15 +15,19 @@ from secret_jax.composed.ensemble.estimator import EnsembleEstimator
 from secret_jax.composed.ensemble.growth import SPLITS, grown_with_models, key_of
 from secret_jax.composed.ensemble.model import Ensemble
 from secret_jax.data.encoding import encode
-from secret_jax.data.rows import Merged, Rows, merged
-from secret_jax.data.sampling import ROW_ORDER, draws_of_groups
+from secret_jax.data.rows import Merged, Rows, draws_of_groups, merged
 from secret_jax.data.schema import TableSchema
-from secret_jax.data.validation import ArrayLike, TableLike, names_restored
+from secret_jax.data.validation import (
+    ArrayLike,
+    TableLike,
+    fitted_names,
+    scaled_rows,
+)
 from secret_jax.estimators.parameters import CountOrShare
-from secret_jax.fit.grow.attributes import n_inputs
 from secret_jax.fit.grow.frontier import Root
+from secret_jax.fit.grow.grower import n_inputs
 from secret_jax.fit.grow.on_device import resident
-from secret_jax.fit.prepare import read_rows, scaled_rows
+from secret_jax.fit.prepare import read_rows
 from secret_jax.runtime.parallel import N_WORKERS, in_blocks
 from secret_jax.runtime.progress import Stage
 from secret_jax.runtime.values import Range, at_least, is_integer
@@ -136,10 +141,11 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator):
             If the data or a parameter cannot be used, with what can be done about it.
         """
         reading = self._reading()
-        with names_restored(self, "ensemble_"), self._fitting(X) as progress:
-            given, _ = self._given(X, y, sample_weight, groups)
-            schema, source, _ = read_rows(reading, scaled_rows(given)[0])
-            distinct = merged(source.take(None), ROW_ORDER)
+        seen = copy(self)  # which notes names of features
+        with self._fitting(X) as progress:
+            given = seen._given(X, y, sample_weight, groups)
+            schema, source, _ = read_rows(reading, *scaled_rows(given))
+            distinct = merged(source.take(None))
             numbers = range(self.n_estimators)
             bags = [self._bag(distinct.rows, reading.seed, i) for i in numbers]
             stage = Stage("growing a forest", progress)
@@ -155,7 +161,7 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator):
                     given.group,
                 ).take(used)
                 value = np.full(given.targets.shape, np.nan)
-                value[used] = outside[merged(rows, ROW_ORDER).place]
+                value[used] = outside[merged(rows).place]
                 fitted["oob_prediction_"] = schema.restore_targets(value)
                 known = np.flatnonzero(np.isfinite(outside).all(axis=1))
                 some, said = distinct.rows.take(known), outside[known]
@@ -163,8 +169,7 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator):
                 if some.n_rows > 1:
                     score = r2_score(some.targets, said, sample_weight=some.weight)
                 fitted["oob_score_"] = float(score)
-            own = {k: v for k, v in vars(self).items() if not k.startswith("oob_")}
-            self.__dict__ = own | fitted  # at one stroke
+            self._become(**fitted_names(seen), **fitted)
         return self
 
     def _grown(

@@ -24,7 +24,7 @@ from secret_jax.composed.kernel.search import (
 )
 from secret_jax.composed.kernel.smoothing import Smoothing
 from secret_jax.data.labels import at_least, from_at_least
-from secret_jax.data.sampling import repeats_of
+from secret_jax.data.rows import repeats_of
 from secret_jax.data.validation import (
     TableLike,
     checked_weight,

@@ -19,7 +19,7 @@ from secret_jax.data.columns import (
     read_columns,
     read_target,
 )
-from secret_jax.runtime.optional import imported
+from secret_jax.runtime.environment import imported
 from secret_jax.runtime.progress import Progress, Stage
 
 # Rows that a reader is asked for at a time.
@@ -31,21 +31,23 @@ class StreamError(ValueError):
 
 
 class Wanted(NamedTuple):
-    """Names of the target, weight and feature columns of a stream; None: all others."""
+    """Names of the target, weight and feature columns of a stream; None: all others.
+
+    ``to_predict``: targets and weight are not read, and need not be there.
+    """
 
     targets: tuple[str, ...]
     weight: str | None = None
     features: tuple[str, ...] | None = None
+    to_predict: bool = False
 
-    def columns(
-        self, names: Sequence[str], where: str, targets: bool
-    ) -> tuple[list[str], list[str]]:
-        """Names of the features, and of the targets and weight if ``targets``."""
+    def columns(self, names: Sequence[str], where: str) -> tuple[list[str], list[str]]:
+        """Names of the features, and of the targets and weight that are read."""
         others = [*self.targets, *([self.weight] if self.weight else [])]
         features = self.features
         if features is None:
             features = [n for n in names if n not in others and not is_index(n)]
-        others = others if targets else []
+        others = [] if self.to_predict else others
         lacking = [name for name in (*features, *others) if name not in names]
         if lacking or not features:
             raise StreamError(
@@ -91,20 +93,17 @@ class Batch(NamedTuple):
 class BatchSource(NamedTuple):
     """Source of batches, which come in the same order every time.
 
-    ``batches``: reads all of them, anew, with targets or without; ``n_rows``: None if
-    only reading tells.
+    ``batches``: reads all of them, anew; ``n_rows``: None if only reading tells.
     """
 
-    batches: Callable[[bool], Iterator[Batch]]
+    batches: Callable[[], Iterator[Batch]]
     n_rows: int | None = None
 
-    def read(
-        self, stage: str, progress: Progress, targets: bool = True
-    ) -> Iterator[Batch]:
+    def read(self, stage: str, progress: Progress) -> Iterator[Batch]:
         """Read the batches that have rows, one ahead, and report how many these are."""
         told, began, n_rows = Stage(stage, progress), monotonic(), 0
         told.at(0, self.n_rows)
-        batches = self.batches(targets)
+        batches = self.batches()
         with ThreadPoolExecutor(1) as reader:
             waiting = reader.submit(next, batches, None)
             while (batch := waiting.result()) is not None:
@@ -118,13 +117,20 @@ class BatchSource(NamedTuple):
                 told.at(n_rows, self.n_rows, detail)
 
 
-def opened(source: Any, wanted: Wanted, targets: bool = True) -> BatchSource:
-    """Open the source that the user names; without ``targets`` also an array X."""
+def opened(source: Any, wanted: Wanted) -> BatchSource:
+    """Open the source that the user names; to predict also an array X."""
     if isinstance(source, str | os.PathLike):
-        source = _parquet(source)
+        ds = imported("pyarrow.dataset", "Parquet files", "data")
+        name = os.fspath(source)
+        if "://" not in name and not os.path.exists(name):
+            raise StreamError(f"There is no file or folder {name!r}.")
+        with _naming(repr(name)):
+            source = ds.dataset(name, format="parquet", partitioning="hive")
+        if not source.files:
+            raise StreamError(f"The folder {name!r} holds no Parquet files.")
     if type(source).__module__.partition(".")[0] == "pyarrow":
         return _of_dataset(source, wanted)
-    if not targets and isinstance(source, np.ndarray):
+    if wanted.to_predict and isinstance(source, np.ndarray):
         source = source, None
     if (
         isinstance(source, tuple)
@@ -144,10 +150,10 @@ def opened(source: Any, wanted: Wanted, targets: bool = True) -> BatchSource:
             "be iterated over twice."
         )
 
-    def batches(targets: bool) -> Iterator[Batch]:
+    def batches() -> Iterator[Batch]:
         items: Any = source() if callable(source) else source
         for k, item in enumerate(items):
-            yield as_batch(item, wanted, f"batch {k}", targets)
+            yield as_batch(item, wanted, f"batch {k}")
 
     return BatchSource(batches)
 
@@ -165,24 +171,12 @@ def _of_arrays(arrays: tuple[Any, ...], wanted: Wanted) -> BatchSource:
         # A copy: a part of a file that is mapped would stay in memory as long as it.
         return np.array(taken) if isinstance(taken, np.memmap) else taken
 
-    def batches(targets: bool) -> Iterator[Batch]:
+    def batches() -> Iterator[Batch]:
         for start in range(0, sizes[0], _BATCH_ROWS):
             parts = [part(array, slice(start, start + _BATCH_ROWS)) for array in arrays]
-            yield as_batch(parts, wanted, "the arrays", targets)._replace(offset=start)
+            yield as_batch(parts, wanted, "the arrays")._replace(offset=start)
 
     return BatchSource(batches, sizes[0])
-
-
-def _parquet(path: str | os.PathLike[str]) -> Any:
-    ds = imported("pyarrow.dataset", "Parquet files", "data")
-    name = os.fspath(path)
-    if "://" not in name and not os.path.exists(name):
-        raise StreamError(f"There is no file or folder {name!r}.")
-    with _naming(repr(name)):
-        dataset = ds.dataset(name, format="parquet", partitioning="hive")
-    if not dataset.files:
-        raise StreamError(f"The folder {name!r} holds no Parquet files.")
-    return dataset
 
 
 def _of_dataset(dataset: Any, wanted: Wanted) -> BatchSource:
@@ -197,16 +191,14 @@ def _of_dataset(dataset: Any, wanted: Wanted) -> BatchSource:
         with _naming(parts[-1][1]):
             n_rows += part.count_rows()
 
-    def batches(targets: bool) -> Iterator[Batch]:
+    def batches() -> Iterator[Batch]:
         for part, where in parts:
-            yield from _of_part(dataset, part, where, wanted, targets)
+            yield from _of_part(dataset, part, where, wanted)
 
     return BatchSource(batches, n_rows)
 
 
-def _of_part(
-    dataset: Any, part: Any, where: str, wanted: Wanted, targets: bool
-) -> Iterator[Batch]:
+def _of_part(dataset: Any, part: Any, where: str, wanted: Wanted) -> Iterator[Batch]:
     import pyarrow as pa
     import pyarrow.dataset as ds
 
@@ -216,7 +208,7 @@ def _of_part(
         keys = ds.get_partition_keys(part.partition_expression)
         virtual = [f for f in dataset.schema if f.name in keys]
         present = [*physical, *(f for f in virtual if f.name not in physical.names)]
-        names = wanted.columns([field.name for field in present], where, targets)
+        names = wanted.columns([field.name for field in present], where)
         read = part.to_batches(
             schema=pa.schema(present),
             columns=[*names[0], *names[1]],
@@ -232,7 +224,7 @@ def _of_part(
         if rows is None:
             return
         if rows.num_rows:
-            yield as_batch(rows, wanted, where, targets)._replace(offset=offset)
+            yield as_batch(rows, wanted, where)._replace(offset=offset)
         offset += rows.num_rows
 
 
@@ -250,13 +242,13 @@ def _naming(where: str) -> Iterator[None]:
         ) from None
 
 
-def as_batch(item: Any, wanted: Wanted, where: str, targets: bool = True) -> Batch:
+def as_batch(item: Any, wanted: Wanted, where: str) -> Batch:
     """Convert a table, or a tuple (X, y[, sample_weight]), to a batch."""
     try:
         if isinstance(item, tuple | list):
-            batch = _of_tuple(item, wanted.targets if targets else None, where)
+            batch = _of_tuple(item, wanted, where)
         else:
-            batch = _of_table(_columns_of(item), wanted, where, targets)
+            batch = _of_table(_columns_of(item), wanted, where)
         sizes = set(map(len, (batch.targets, batch.weight, *batch.columns.values())))
         if len(sizes) > 1:
             raise ValueError(f"the columns have different lengths: {sorted(sizes)}.")
@@ -267,7 +259,7 @@ def as_batch(item: Any, wanted: Wanted, where: str, targets: bool = True) -> Bat
         raise StreamError(f"In {where}: {error}") from None
 
 
-def _of_tuple(item: Sequence[Any], names: Sequence[str] | None, where: str) -> Batch:
+def _of_tuple(item: Sequence[Any], wanted: Wanted, where: str) -> Batch:
     if len(item) not in (2, 3):
         raise ValueError(
             f"a tuple of {len(item)} is no batch; give (X, y) or (X, y, sample_weight)."
@@ -285,32 +277,28 @@ def _of_tuple(item: Sequence[Any], names: Sequence[str] | None, where: str) -> B
             f"y has the shape {y.shape} and sample_weight {weight.shape}; give "
             "(n_rows,) or (n_rows, n_outputs), and (n_rows,)."
         )
-    if names is not None and y.shape[-1] != len(names):
+    if not wanted.to_predict and y.shape[-1] != len(wanted.targets):
+        names = listed(wanted.targets)
         raise ValueError(
-            f"y has {y.shape[-1]} outputs, and the target is called {listed(names)}. "
+            f"y has {y.shape[-1]} outputs, and the target is called {names}. "
             "Give a name of each, as target=('a', 'b')."
         )
     return Batch(columns, named, y, weight, where)
 
 
-def _of_table(
-    columns: dict[str, np.ndarray], wanted: Wanted, where: str, targets: bool
-) -> Batch:
-    features, others = wanted.columns(list(columns), where, targets)
+def _of_table(columns: dict[str, np.ndarray], wanted: Wanted, where: str) -> Batch:
+    features, others = wanted.columns(list(columns), where)
     n_rows = len(columns[features[0]])
-    y, weight = np.full((n_rows, len(wanted.targets)), np.nan), np.ones(n_rows)
-    if others:
-        y = np.column_stack([_target(columns[name], name) for name in wanted.targets])
-        if wanted.weight:
-            weight = np.asarray(columns[wanted.weight], np.float64)
+    targets, weight = [np.full(n_rows, np.nan)] * len(wanted.targets), np.ones(n_rows)
+    for number, name in enumerate(wanted.targets if others else ()):
+        try:
+            targets[number] = read_target(columns[name])
+        except ValueError as error:
+            raise ValueError(f"column {name!r}: {error}") from None
+    if others and wanted.weight:
+        weight = np.asarray(columns[wanted.weight], np.float64)
+    y = np.column_stack(targets)
     return Batch({name: columns[name] for name in features}, True, y, weight, where)
-
-
-def _target(column: np.ndarray, name: str) -> np.ndarray:
-    try:
-        return read_target(column)
-    except ValueError as error:
-        raise ValueError(f"column {name!r}: {error}") from None
 
 
 def _columns_of(item: Any) -> dict[str, np.ndarray]:

@@ -13,12 +13,11 @@ from secret_jax.data.encoding import Unencoded, matched
 from secret_jax.estimators.stream.batches import BatchSource, Wanted, opened
 from secret_jax.estimators.stream.fit import among_jax_processes, fit_stream, of_all
 from secret_jax.runtime.devices import computing_on
-from secret_jax.runtime.optional import imported
+from secret_jax.runtime.environment import imported, replacing
 from secret_jax.runtime.parallel import one_thread_for_products
 from secret_jax.runtime.progress import Progress, shown
 from secret_jax.runtime.values import at_least, check_constraints
 from secret_jax.tree import routing
-from secret_jax.tree.file import replacing
 from secret_jax.tree.structure import Tree
 
 
@@ -56,7 +55,7 @@ class StreamMixin:
         sample_weight : str, optional
             The column of the weights.
         columns : sequence of str, optional
-            Columns to use; by default all others.
+            By default all others.
         sample_rows : int, optional
             Number of rows that grow and prune the tree. By default as many as `fit`
             would take, but at most 524,288.
@@ -67,23 +66,19 @@ class StreamMixin:
 
         Returns
         -------
-        SecretRegressor
-            Itself.
+        self
 
         Raises
         ------
         StreamError
             A ValueError, if the source cannot be read, or its rows not used: the
             message says where. Also if the second pass finds other rows.
-        ImportError
-            If pyarrow is needed and not there.
 
         Notes
         -----
         All batches have the same columns of the same kinds; types of numbers may
         differ. Of more rows than are sampled with an absolute or quantile loss, the
-        tree differs a little from that of `fit`: the units of the loss are those of the
-        sample.
+        units of the loss are those of the sample: the tree differs a little.
 
         Examples
         --------
@@ -104,13 +99,12 @@ class StreamMixin:
                 type(self).__name__,
             )
         targets = (target,) if isinstance(target, str) else tuple(target)
-        names = None if columns is None else tuple(columns)
-        plan = self._plan()
+        chosen = None if columns is None else tuple(columns)
+        plan, sources = self._plan(), list[BatchSource]()
+        wanted = Wanted(targets, sample_weight, chosen)
         exchange = among_jax_processes if processes else None
-        sources: list[BatchSource] = []
-        wanted = Wanted(targets, sample_weight, names)
         of_all(exchange, lambda: sources.append(opened(source, wanted)))
-        rows = sources[0]
+        (rows,) = sources
         with (
             shown(self.verbose) as progress,
             one_thread_for_products(),
@@ -124,8 +118,6 @@ class StreamMixin:
             if schema.named:
                 learned["feature_names_in_"] = np.array(names, object)
             self._keep(finished, **learned)
-            if not schema.named:
-                self.__dict__.pop("feature_names_in_", None)
             return self._refined(plan, finished)
 
     def predict_stream(
@@ -151,9 +143,7 @@ class StreamMixin:
         Raises
         ------
         StreamError
-            A ValueError. See `fit_stream`.
-        ImportError
-            If pyarrow is not there.
+            As of `fit_stream`.
 
         Examples
         --------
@@ -170,8 +160,7 @@ class StreamMixin:
         names = None
         if schema.named or keep:
             names = tuple(dict.fromkeys([*schema.input_names, *keep]))
-        wanted = Wanted(schema.target_names, None, names)
-        rows = opened(source, wanted, targets=False)
+        rows = opened(source, Wanted(schema.target_names, None, names, to_predict=True))
         computing = computing_on(self.device, fall_back=True, n_rows=rows.n_rows)
         with shown(self.verbose) as progress, computing:
             return _written(self.tree_, rows, out, tuple(keep), progress)
@@ -194,7 +183,7 @@ def _written(
         names = [f"prediction of {name}" for name in schema.target_names]
 
     def tables() -> Iterator[Any]:
-        for batch in source.read("predicting", progress, targets=False):
+        for batch in source.read("predicting", progress):
             given: Any = {
                 name: column
                 for name, column in batch.columns.items()

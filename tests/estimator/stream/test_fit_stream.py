@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -12,6 +14,7 @@ import pytest
 from sklearn.base import clone
 from stream_tables import SMALL, assert_same_model, mixed_table, pieces, write_parts
 
+import secret_jax
 from secret_jax import HoldOut, SecretRegressor
 from secret_jax.datasets import make_fried
 from secret_jax.estimators.stream.batches import Wanted, opened
@@ -19,6 +22,7 @@ from secret_jax.estimators.stream.fit import fit_stream
 from secret_jax.runtime.progress import Step
 
 SIZES = [1, 30_000, 17, 25_000]
+PAGE = Path(secret_jax.__file__).parents[1] / "benchmarks/scaling/ENGINES.md"
 
 
 @pytest.fixture(scope="module")
@@ -209,3 +213,19 @@ def test_targets_that_no_row_of_the_sample_has_are_refused():
     frame = pd.DataFrame({"a": np.sin(y), "y": y})
     with pytest.raises(ValueError, match="the least target is -3"):
         SecretRegressor(loss="poisson").fit_stream([frame], sample_rows=50)
+
+
+def test_partitions_of_dask_give_the_tree_as_the_page_shows(table):
+    dask_frame = pytest.importorskip("dask.dataframe")
+    table = table[["a", "b", "y"]]
+    frame = dask_frame.from_pandas(table, npartitions=5)
+    page = PAGE.read_text()
+    dask = page[page.index("## Rows that live in Dask") :]
+    (code,) = re.findall(r"```python\n(.*?)```", dask, re.DOTALL)
+    space = {"frame": frame, "SecretRegressor": SecretRegressor, "options": SMALL}
+    exec(code, space)
+    expected = SecretRegressor(**SMALL).fit(table[["a", "b"]], table["y"])
+    assert_same_model(space["model"], expected)
+    predicted = np.asarray(space["predicted"].compute())
+    known = expected.predict(table[["a", "b"]])
+    np.testing.assert_allclose(predicted, known, rtol=1e-5, atol=1e-6)

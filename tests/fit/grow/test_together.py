@@ -120,7 +120,7 @@ def test_every_fit_hears_of_its_progress_and_errs_alone():
         X, y = crease(200, seed)
         model = SecretRegressor()
         plan = replace(model._plan(), progress=functools.partial(hear, seed, error))
-        return fit_tree(plan, model._given(X, y, None)[0], None).tree.n_leaves
+        return fit_tree(plan, model._given(X, y, None), None).tree.n_leaves
 
     def hear(seed, error, step):
         heard[seed].add(step.stage)

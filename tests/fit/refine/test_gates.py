@@ -223,7 +223,7 @@ def test_all_starts_of_a_fit_are_one_program(monkeypatch):
     heard: list = []
     model = SecretRegressor(refine=BRIEF, random_state=0, prune="holdout")
     plan = dataclasses.replace(model._plan(), progress=heard.append)
-    refine(fit_tree(plan, model._given(*waves(256), None)[0], None))
+    refine(fit_tree(plan, model._given(*waves(256), None), None))
     assert {step.stage for step in heard} >= {"training gates", "training again"}
     told = [step for step in heard if step.stage == "training gates"]
     done = [BRIEF.chunk * (1 + i) for i in range(len(told))]
