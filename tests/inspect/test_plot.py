@@ -27,11 +27,8 @@ from secret_jax.tree.structure import SplitKind, StopReason
 
 
 def extents(ax, kind):
-    return [
-        patch.get_window_extent().padded(-1)
-        for patch in ax.patches
-        if type(patch) is kind
-    ]
+    patches = [patch for patch in ax.patches if type(patch) is kind]
+    return [patch.get_window_extent().padded(-1) for patch in patches]
 
 
 def texts(ax) -> list[str]:
@@ -41,13 +38,10 @@ def texts(ax) -> list[str]:
 def with_long_names(tree):
     """Names of 50 characters that differ at their ends only."""
     names = tuple(f"the average {'x' * 36} of {name}" for name in NAMES)
-    categories = tuple(
-        tuple(f"{'a long category of ' * 3}{value}" for value in values)
-        for values in tree.schema.categories
-    )
-    return replace(
-        tree, schema=replace(tree.schema, names=names, categories=categories)
-    )
+    long, known = "a long category of " * 3, tree.schema.categories
+    categories = tuple(tuple(f"{long}{one}" for one in some) for some in known)
+    schema = replace(tree.schema, names=names, categories=categories)
+    return replace(tree, schema=schema)
 
 
 @pytest.mark.parametrize("n_leaves", [1, 12])
@@ -141,10 +135,8 @@ def test_one_leaf_says_its_whole_equation_and_that_no_split_pays():
 def test_dollars_in_names_are_no_formula():
     tree = random_tree(2, 3)
     names = tuple(f"${name}_$ $x^" for name in NAMES)
-    tree = replace(
-        tree, schema=replace(tree.schema, names=names, target_names=("$y^$",))
-    )
-    ax = plot_tree(tree).ax
+    schema = replace(tree.schema, names=names, target_names=("$y^$",))
+    ax = plot_tree(replace(tree, schema=schema)).ax
     ax.get_figure().canvas.draw()
     assert any("$length_$" in text for text in texts(ax))
 

@@ -79,22 +79,6 @@ def held_out(tree, n_rows: int = 200) -> tuple[pd.DataFrame, np.ndarray]:
     return random_frame(5, n_rows).set_axis([*tree.schema.names], axis=1), y
 
 
-def renamed(tree, target: str, column: str, category: str):
-    schema = tree.schema
-    names = (schema.names[0], column, *schema.names[2:])
-    categories = tuple((category, *values[1:]) for values in schema.categories)
-    schema = dataclasses.replace(
-        schema, names=names, categories=categories, target_names=(target,)
-    )
-    return dataclasses.replace(tree, schema=schema)
-
-
-def with_strange_names(X: pd.DataFrame, tree) -> pd.DataFrame:
-    """Rows for a renamed tree."""
-    X = X.replace({"sex": {"F": _SCRIPT}, "place": {"town0": _SCRIPT}})
-    return X.set_axis(list(tree.schema.names), axis=1)
-
-
 @pytest.fixture(scope="module")
 def tree():
     return random_tree(4, 8)
@@ -126,10 +110,15 @@ def test_children_stand_in_their_parents(tree):
 
 
 def test_names_cannot_leave_their_place(tree):
-    strange = renamed(tree, _SCRIPT, _STRANGE, _SCRIPT)
+    schema = tree.schema
+    names = (schema.names[0], _STRANGE, *schema.names[2:])
+    categories = tuple((_SCRIPT, *values[1:]) for values in schema.categories)
+    new = {"names": names, "categories": categories, "target_names": (_SCRIPT,)}
+    strange = dataclasses.replace(tree, schema=dataclasses.replace(schema, **new))
     X, y = held_out(tree, 60)
     plain = Reader(to_html(tree, X, y))
-    page = Reader(to_html(strange, with_strange_names(X, strange), y))
+    X = X.replace({"sex": {"F": _SCRIPT}, "place": {"town0": _SCRIPT}})
+    page = Reader(to_html(strange, X.set_axis([*names], axis=1), y))
     for tag in ("script", "b", "li", "td"):
         assert page.count(tag) == plain.count(tag)
     assert not any("onclick" in attrs for _, attrs in page.tags)
