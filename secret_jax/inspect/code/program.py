@@ -242,11 +242,13 @@ class Writer:
             found.append(self.added(each))
         return found
 
-    def condition(self, tree: Tree, node: int, side: Side) -> str:
+    def condition(
+        self, conditions: Sequence[LinearSplit | CategorySplit], side: Side
+    ) -> str:
         """Write when a row goes to a side."""
         any_of, all_of, no = self.logical
         texts = []
-        for split in exact_conditions(tree, node):
+        for split in conditions:
             if isinstance(split, CategorySplit):
                 texts.append(self.member(split, side))
                 continue

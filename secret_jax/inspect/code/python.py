@@ -13,6 +13,7 @@ from secret_jax.inspect.code.program import (
     ExportedModel,
     Writer,
     decisions,
+    exact_conditions,
     exact_equation,
     plain_category,
 )
@@ -20,7 +21,6 @@ from secret_jax.inspect.equations import (
     CategorySplit,
     LinearSplit,
     clip_range_of,
-    conditions_at,
 )
 from secret_jax.inspect.printing import counted_leaves
 from secret_jax.tree.soft import HARD_LOGIT
@@ -167,14 +167,15 @@ class _PythonWriter(Writer):
             if nested is None:
                 yield _returned([self._equation(one, node) for one in trees], indent)
             else:
-                asked = self.condition(trees[0], node, nested)
+                asked = self.condition(exact_conditions(trees[0], node), nested)
                 yield _statement("if ", asked, ":", indent=indent)
 
     def _mixture(self, trees: list[Tree]) -> Iterator[str]:
         """Write the gates, then the sums over the leaves."""
         tree, totals = trees[0], []
         for node in np.flatnonzero(~tree.is_leaf).tolist():
-            split = conditions_at(tree, node)[0]
+            conditions = exact_conditions(tree, node)
+            split = conditions[0]
             if isinstance(split, LinearSplit) and split.width > 0:
                 sign, terms = -1.0 if split.at_most else 1.0, split.terms
                 if split.missing_value is not None:  # beside the mean
@@ -185,7 +186,7 @@ class _PythonWriter(Writer):
                 distance = self.sum_of(terms, -sign * split.threshold)
                 share = f"gate(({distance}) / {self.number(split.width)})"
             else:
-                share = self.condition(tree, node, "left")
+                share = self.condition(conditions, "left")
             yield _statement(f"left_{node} = ", share)
         for i, one in enumerate(trees):
             sign = "="

@@ -15,6 +15,7 @@ from secret_jax.inspect.code.program import (
     ExportedModel,
     Writer,
     decisions,
+    exact_conditions,
     exact_equation,
     plain_category,
 )
@@ -56,6 +57,9 @@ class _SqlWriter(Writer):
 
     def __init__(self, model: ExportedModel, *names: str):
         super().__init__(model)
+        tree = model.trees[0][0]
+        inner = np.flatnonzero(~tree.is_leaf).tolist()
+        self.splits = {node: exact_conditions(tree, node) for node in inner}
         names, self.prefix = (*names, *self.schema.names), "tree_"
         while any(name.lower().startswith(self.prefix) for name in names):
             self.prefix += "_"
@@ -142,7 +146,7 @@ class _SqlWriter(Writer):
         for node, depth, nested, first in decisions(tree):
             indent = "  " * depth
             if nested is not None:
-                asked = self.condition(tree, node, nested)
+                asked = self.condition(self.splits[node], nested)
                 lines += [f"{indent}CASE"] * first + [f"{indent}WHEN {asked} THEN"]
             elif first:
                 lines.append(indent + values[node])
