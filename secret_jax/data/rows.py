@@ -159,9 +159,8 @@ def repeats_of(
 ) -> Repeats | None:
     """Find rows that repeat others, and how many observations they are; None: no row.
 
-    ``numbers`` are columns (n_rows,), ``codes`` (n_rows, n_discrete) and ``targets``
-    (n_rows, n_outputs); ``group`` as in `secret_jax.data.rows.Rows`; ``times``
-    (n_rows,): how often each row was given.
+    ``numbers`` are columns (n_rows,), ``codes`` (n_rows, n_discrete), ``targets``
+    (n_rows, n_outputs), ``group`` as in `Rows`; ``times``: how often each was given.
     """
     columns = [*numbers, *codes.T]
     others = [*targets.T] if group is None else [*targets.T, group]

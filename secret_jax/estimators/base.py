@@ -18,11 +18,7 @@ from secret_jax.data.validation import (
     scaled_rows,
     validated,
 )
-from secret_jax.estimators.common import (
-    NestedParameters,
-    TableEstimator,
-    forget_calibration,
-)
+from secret_jax.estimators.common import NestedParameters, TableEstimator
 from secret_jax.estimators.parameters import plan_of, seed_of
 from secret_jax.fit.alternatives import fit_tree
 from secret_jax.fit.interface import PruningRule, RefinementWarning
@@ -286,7 +282,8 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
         """Copy the estimator with another tree."""
         changed = copy(self)
         changed.tree_ = tree
-        forget_calibration(changed)
+        for name in ("conformity_scores_", "conformity_weight_"):
+            vars(changed).pop(name, None)
         return changed
 
     @property

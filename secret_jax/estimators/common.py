@@ -179,12 +179,6 @@ class NestedParameters(BaseEstimator):
         return self
 
 
-def forget_calibration(model: Any) -> None:
-    """Drop the scores of a calibration, which belong to one fitted model."""
-    for name in ("conformity_scores_", "conformity_weight_"):
-        vars(model).pop(name, None)
-
-
 def _same(one: Any, other: Any) -> bool:
     """Whether two fields are equal; fields that hold arrays never are."""
     try:
