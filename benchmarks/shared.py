@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import argparse
 import ast
+import contextlib
 import functools
 import hashlib
+import importlib
+import itertools
 import json
 import math
 import sys
 import time
+import warnings
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict, fields, replace
 from pathlib import Path
@@ -24,11 +28,25 @@ from typing import Any, NamedTuple, TypeVar, cast
 import numpy as np
 
 import secret_jax
+from secret_jax import RefinementWarning, UnseenCategoryWarning
 
-# Folders that no fit runs through; a change in them leaves earlier results valid.
-_READING = ("inspect", "cli", "datasets")
+# Rooms that no fit runs through; a change in them leaves earlier results valid.
+_READING = ("inspect", "cli", "datasets.py")
 _Kind = TypeVar("_Kind")
 _Planned = TypeVar("_Planned")
+
+
+class InputError(ValueError):
+    """What was asked for cannot be done, and what can be done about it."""
+
+
+@contextlib.contextmanager
+def told_in_words() -> Iterator[None]:
+    """End a command by what an `InputError` says, without a traceback."""
+    try:
+        yield
+    except InputError as error:
+        raise SystemExit(str(error)) from error
 
 
 class Part(NamedTuple):
@@ -85,6 +103,20 @@ def dealt_out(X: Any, y: np.ndarray, random: np.random.Generator) -> list[Part]:
     return [Part(X.iloc[rows], y[rows]) for rows in parts]
 
 
+@contextlib.contextmanager
+def quietly() -> Iterator[None]:
+    """Ignore warnings that are outcomes here.
+
+    Around all fits, not each: threads would restore each other's filters.
+    """
+    with warnings.catch_warnings():
+        # In small sets some categories occur in the pruning or the test part only.
+        warnings.simplefilter("ignore", UnseenCategoryWarning)
+        # A hard tree that was kept is an outcome as well.
+        warnings.simplefilter("ignore", RefinementWarning)
+        yield
+
+
 def read_records(path: Path, kind: type[_Kind]) -> list[_Kind]:
     """Records of a file, if there is one, without a last line that was cut short."""
     if not path.exists():
@@ -93,9 +125,9 @@ def read_records(path: Path, kind: type[_Kind]) -> list[_Kind]:
     try:
         return [kind(**json.loads(line)) for line in lines]
     except (TypeError, ValueError) as error:
-        raise SystemExit(
+        raise InputError(
             f"{path} does not hold records of this benchmark ({error}). Name another "
-            "file with --out."
+            "file as out."
         ) from None
 
 
@@ -110,14 +142,14 @@ def fit_missing(
     path: Path,
     kind: type[_Kind],
     fit: Callable[[_Planned], _Kind] | None,
-    at_once: int = 1,
+    at_once: Callable[[_Planned], int] = lambda _: 1,
 ) -> list[_Kind]:
     """Records of what is planned; fits that a file does not hold are made and added.
 
     ``kind``: of a record; ``fit``: from a run to its record; a run that fails does not
-    stop the others. None: take what the file holds; SystemExit if there is nothing.
-    ``at_once``: fits whose trees grow at the same time; the seconds of their records
-    are then the mean.
+    stop the others. None: take what the file holds; `InputError` if there is nothing.
+    ``at_once``: of a run, how many fits like it grow their trees at the same time; the
+    seconds of their records are then the mean.
     """
     run_kind = type(planned[0])
     records = {run_of(record, run_kind): record for record in read_records(path, kind)}
@@ -129,13 +161,14 @@ def fit_missing(
         with path.open("a+b") as file:  # without a last line that was cut short
             file.seek(0)
             file.truncate(file.read().rfind(b"\n") + 1)
-    for first in range(0, len(missing), at_once):
-        some = missing[first : first + at_once]
+    numbers = itertools.count(1)
+    for some in _batches(missing, at_once):
         begun = time.perf_counter()
-        done = _done([functools.partial(cast(Callable, fit), run) for run in some])
+        with quietly():
+            done = _done([functools.partial(cast(Callable, fit), run) for run in some])
         each = (time.perf_counter() - begun) / len(some)
-        for number, (run, made) in enumerate(zip(some, done, strict=True), first + 1):
-            told = f"{number}/{len(missing)}"
+        for run, made in zip(some, done, strict=True):
+            told = f"{next(numbers)}/{len(missing)}"
             if (error := made.exception()) is not None:
                 say(f"{told} {run} failed: {type(error).__name__}: {error}")
                 continue
@@ -148,8 +181,22 @@ def fit_missing(
             say(f"{told} {record}")
     found = [records[run] for run in planned if run in records]
     if not found:
-        raise SystemExit(f"{path} holds no fits with these options and this code.")
+        raise InputError(
+            "All fits failed; see above."
+            if missing
+            else f"{path} holds no fits with these options and this code."
+        )
     return found
+
+
+def _batches(
+    runs: Sequence[_Planned], at_once: Callable[[_Planned], int]
+) -> Iterator[Sequence[_Planned]]:
+    """Neighbours of one number at once, at most so many."""
+    for size, group in itertools.groupby(runs, at_once):
+        alike = list(group)
+        for first in range(0, len(alike), size):
+            yield alike[first : first + size]
 
 
 def _done(fits: Sequence[Callable[[], Any]]) -> Sequence[Future[Any]]:
@@ -199,6 +246,17 @@ def whole_number(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is no whole number of at least 1")
     return int(text)
+
+
+def value_of(word: str) -> Any:
+    """Value that a word stands for: in Python, with this package's names, or a name."""
+    names: dict[str, Any] = {"__builtins__": {}}
+    for package in (secret_jax, importlib.import_module("secret_jax.learners")):
+        names |= {name: getattr(package, name) for name in package.__all__}
+    try:
+        return eval(word, names)
+    except (NameError, SyntaxError):
+        return word
 
 
 def markdown(lines: Sequence[Sequence[str]]) -> str:

@@ -2,7 +2,7 @@
 
 import lazy_loader
 
-from secret_jax.runtime.optional import VERSION
+from secret_jax.runtime.environment import VERSION
 
 __version__ = VERSION
 

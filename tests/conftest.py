@@ -45,9 +45,8 @@ install_import_hook(
     [
         "secret_jax.models",
         "secret_jax.runtime.linalg",
-        "secret_jax.runtime.moments",
         "secret_jax.splits",
-        "secret_jax.tree.comparisons",
+        "secret_jax.tree.walk",
         "secret_jax.tree.soft",
     ],
     "beartype.beartype",

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import functools
 import zlib
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas
+from pandas.util import hash_pandas_object
 from sklearn import datasets as bundled
 
 from benchmarks.accuracy.hard_sets import GENERATORS
-from benchmarks.shared import Experiment, Part, dealt_out, randomness_of
+from benchmarks.shared import Experiment, InputError, Part, dealt_out, randomness_of
 from secret_jax.datasets import available, load
 
 REAL = (
@@ -46,37 +48,92 @@ class Source(NamedTuple):
 
     name: str
     version: str  # tells two sets of one name apart
-    place: Path | None = None  # a CSV file, or a folder for `secret_jax.datasets.load`
-    target: str | None = None  # of the file; else its last column
-    n_rows: int = 0  # of each part of a synthetic set
+    read: Callable[[], Data]
+    n_rows: int = 0  # of each part of a synthetic set, which is not read
+
+
+def sources_of(
+    tables: Any, target: str | None, data_home: str | None, n_rows: int
+) -> list[Source]:
+    """Sources of what `benchmarks.accuracy.grid.experiments` takes as tables."""
+    if isinstance(tables, Mapping):
+        return [_source_of_table(*one, target) for one in tables.items()]
+    if isinstance(tables, str | Path):
+        tables = [tables]
+    found = [
+        source
+        for word in dict.fromkeys(tables)
+        for source in _sources_of_word(word, target, data_home, n_rows)
+    ]
+    found = list({(one.name, one.version): one for one in found}.values())
+    if len({source.name for source in found}) < len(found):
+        raise InputError("Two of the sets have the same name. Rename one of them.")
+    return found
+
+
+def _sources_of_word(
+    word: str | Path, target: str | None, data_home: str | None, n_rows: int
+) -> Sequence[Source]:
+    known = {*_at_hand(data_home), *(n for group in GROUPS.values() for n in group)}
+    word = str(word)
+    if word in GROUPS or word in known:
+        names = GROUPS.get(word, (word,))
+        return [named_source(name, data_home, n_rows) for name in names]
+    place = Path(word)
+    paths = sorted(place.glob("*.csv")) if place.is_dir() else [place]
+    if not paths:
+        raise InputError(f"There is no CSV file in the folder {word!r}.")
+    if not paths[0].is_file():
+        raise InputError(
+            f"There is no data set {word!r}, nor a file or folder of this name. "
+            f"Known are {', '.join(sorted(known))}; the groups {', '.join(GROUPS)}."
+        )
+    return [_source_of_table(path.stem, path, target) for path in paths]
+
+
+def _at_hand(data_home: str | None) -> tuple[str, ...]:
+    try:
+        return available(data_home)
+    except ValueError as error:
+        raise InputError(str(error)) from error
 
 
 def named_source(name: str, data_home: str | None, n_rows: int) -> Source:
     """Source of a set that has a name here or in the folder ``data_home``."""
-    if name in GENERATORS:
-        return Source(name, f"{n_rows} rows", n_rows=n_rows)
-    return Source(name, "", Path(data_home) if data_home else None)
+    read = functools.partial(_read, name, data_home)
+    if name not in SYNTHETIC:
+        return Source(name, "", read)
+    return Source(name, f"{n_rows} rows", read, n_rows)
 
 
-def folder_sources(folder: Path, target: str | None) -> list[Source]:
-    """Sources of the CSV files in a folder; without a target it is the last column."""
-    paths = sorted(folder.glob("*.csv"))
-    if not paths:
-        raise ValueError(f"There is no CSV file in the folder {str(folder)!r}.")
-    return [
-        Source(path.stem, f"{target} {zlib.crc32(path.read_bytes()):08x}", path, target)
-        for path in paths
-    ]
+def _source_of_table(name: str, table: Any, target: str | None) -> Source:
+    """Source of a file or DataFrame whose target is a column, by default the last."""
+    frame = pandas.read_csv(table) if isinstance(table, str | Path) else table
+    target = frame.columns[-1] if target is None else target
+    if target not in frame:
+        columns = ", ".join(map(str, frame.columns))
+        raise InputError(
+            f"{name} has no column {target!r} to be the target; it has {columns}."
+        )
+    X = frame[frame[target].notna()].reset_index(drop=True)
+    y = np.asarray(pandas.to_numeric(X.pop(target), errors="coerce"), np.float64)
+    if len(y) < 5 or not np.isfinite(y).all():
+        raise InputError(
+            f"{name} needs numbers in its target {target!r}, and at least five of them."
+        )
+    discrete = [c for c in not_numeric(X) if X[c].dtype.kind not in "mM"]
+    data = Data(X, y, discrete)
+    content: Any = hash_pandas_object(frame, index=False)  # pyright: ignore[reportCallIssue]
+    checksum = zlib.crc32(content.to_numpy().tobytes() + repr([*frame]).encode())
+    return Source(str(name), f"{target} {checksum:08x}", lambda: data)
 
 
 @functools.cache
-def read(source: Source) -> Data:
+def _read(name: str, data_home: str | None) -> Data:
     """Read a set that is not synthetic."""
-    if source.place is not None and source.place.is_file():
-        return _read_file(source)
-    if source.name in BUNDLED:
-        return _read_bundled(source.name)
-    data = load(source.name, source.place)
+    if name in BUNDLED:
+        return _read_bundled(name)
+    data = load(name, data_home)
     return Data(data.X, data.y, list(data.discrete))
 
 
@@ -88,7 +145,7 @@ def make_experiment(source: Source, seed: int) -> Experiment:
         parts = [Part(X, y) for X, y in made]
         discrete = not_numeric(parts[0].X)
     else:
-        data = read(source)
+        data = source.read()
         parts = dealt_out(data.X, data.y, random)
         discrete = data.discrete
     return Experiment(*parts, discrete=discrete, seed=seed_of_fits)
@@ -96,7 +153,7 @@ def make_experiment(source: Source, seed: int) -> Experiment:
 
 def default_names(data_home: str | None) -> list[str]:
     """Real sets that are at hand, and scikit-learn's own."""
-    at_hand = available(data_home)
+    at_hand = _at_hand(data_home)
     return [*(name for name in REAL if name in at_hand), *BUNDLED]
 
 
@@ -113,26 +170,6 @@ def _read_bundled(name: str) -> Data:
     frame: Any = load_set(return_X_y=True, as_frame=True)[0]
     X, y = frame.drop(columns=target), frame[target]
     return Data(X, np.asarray(y, np.float64), [])
-
-
-def _read_file(source: Source) -> Data:
-    assert source.place is not None
-    frame = pandas.read_csv(source.place)
-    target = source.target or str(frame.columns[-1])
-    if target not in frame:
-        columns = ", ".join(map(str, frame.columns))
-        raise ValueError(
-            f"{source.place} has no column {target!r} to be the target; it has "
-            f"{columns}. Name one with --target."
-        )
-    frame = frame.dropna().reset_index(drop=True)
-    y = np.asarray(pandas.to_numeric(frame.pop(target), errors="coerce"), np.float64)
-    if len(y) < 5 or not np.isfinite(y).all():
-        raise ValueError(
-            f"{source.place} needs at least five rows without missing values, and "
-            f"numbers in its target {target!r}."
-        )
-    return Data(frame, y, not_numeric(frame))
 
 
 def not_numeric(frame: Any) -> list[str]:

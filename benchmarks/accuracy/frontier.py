@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.accuracy.__main__ import fit_all
 from benchmarks.accuracy.data import TABLES, named_source
+from benchmarks.accuracy.grid import fit_all
 from benchmarks.accuracy.ours import VARIANTS, Setting, candidate_of
 from benchmarks.accuracy.peers import peers
 from benchmarks.accuracy.report import FLOOR, Results
@@ -28,6 +28,7 @@ from benchmarks.shared import (
     new_figure,
     save_figure,
     styles,
+    told_in_words,
     whole_number,
 )
 from secret_jax import SecretRegressor
@@ -161,6 +162,7 @@ def _draw_panel(axis: Any, title: str, of_models: Mapping[str, Point]) -> None:
         side.set_minor_formatter(NullFormatter())
 
 
+@told_in_words()
 def main(arguments: Sequence[str] | None = None) -> None:
     """Make the missing fits, print the table and draw the picture."""
     parser = argparse.ArgumentParser(
@@ -179,13 +181,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     own = [
         candidate_of(name, setting, held_out=False) for name, setting in OURS.items()
     ]
-    results = fit_all(
+    found = fit_all(
         [named_source(name, options.data, 0) for name in options.tables],
         [*peers([*READABLE, HORIZON], options.threads), *own],
         options.splits,
         options.out,
+        together=1,
         summary_only=options.summary_only,
-    ).complete()
+    )
+    results = Results(found).complete()
     print(f"Code {code_version()}. Test MSE over the variance / numbers to read.\n")
     print(frontier_table(results))
     picture = options.picture or options.out.with_suffix(".png")

@@ -6,32 +6,29 @@ or a field of one of the values that it is made of.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import operator
 import time
-import warnings
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import product
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas
+from sklearn.base import is_regressor
+from sklearn.model_selection import ParameterGrid
 
 import secret_jax
 from benchmarks.accuracy.data import not_numeric
 from benchmarks.accuracy.peers import Candidate, Outcome
-from benchmarks.shared import Experiment, code_version, say
+from benchmarks.shared import Experiment, InputError, code_version
 from secret_jax import (
     HoldOut,
-    RefinementWarning,
     Ridge,
     RssSplits,
     SecretRegressor,
-    UnseenCategoryWarning,
 )
-from secret_jax.estimators.parameters import NAMED, plan_of, value_of
-from secret_jax.learners import GuideSplits
+from secret_jax.estimators.parameters import plan_of
+from secret_jax.runtime.values import checked_parameters
 
 
 class Setting(NamedTuple):
@@ -90,74 +87,46 @@ ABLATIONS = {
     "no_inherited_ranges": Setting({"leaf": Ridge(clip_min_samples=0)}),
 }
 SETTINGS = VARIANTS | ABLATIONS
-# The literature's learners: any finder, leaf model and pruning on one grower. A new
-# one is one line.
-FINDERS: Mapping[str, Any] = {
-    "rss": "rss",
-    "secret": "secret",
-    "cart": "cart",
-    "m5": "m5",
-    "retis": "retis",
-    "support": "support",
-    "guide": GuideSplits(thresholds="all", n_bootstraps=50),
-    "guide(s)": GuideSplits(thresholds=0.01, n_bootstraps=50),
-    "phd": "phd",
-    "conjunctive": "conjunctive",
-}
-LEAVES = ("linear", "ridge", "constant", "simple", "m5")
-PRUNINGS: Mapping[str, Any] = {
-    name: None if name == "none" else name
-    for name in ("cross-validation", "holdout", "bic", "cart", "guide", "m5", "none")
-}
-SPLITS = {"axis": False, "oblique": True}
 
 
-def learners(
-    finders: Iterable[str],
-    leaves: Iterable[str],
-    prunings: Iterable[str],
-    splits: Iterable[str],
-) -> dict[str, Setting]:
-    """Every combination of the parts; oblique only where a finder knows how.
+def grid_candidates(grid: Any) -> list[Candidate]:
+    """Every combination of the values of parameters, see `ParameterGrid`.
 
-    Nothing is distilled: trees of two finders would differ by more than the finders.
+    Raises `InputError` for one that the package cannot make.
     """
-    return {
-        f"{finder}, {leaf}, {pruning}, {kind}": Setting(
-            {
-                "splits": FINDERS[finder],
-                "leaf": leaf,
-                "prune": PRUNINGS[pruning],
-                "oblique": SPLITS[kind],
-                "distill": False,
-            }
-        )
-        for kind, finder, leaf, pruning in product(splits, finders, leaves, prunings)
-        if kind == "axis"
-        or value_of("splits", FINDERS[finder], NAMED).max_attributes != 1
-    }
-
-
-def ours(settings: Mapping[str, Setting]) -> list[Candidate]:
-    """Our models that the package can make; for the others a line on standard error."""
     found = []
-    for name, setting in settings.items():
-        try:
-            model = setting.build()
-            if isinstance(model, SecretRegressor):
-                plan_of(model, 0)
-        except (AttributeError, TypeError, ValueError) as error:
-            say(f"{name} is left out: {error}")
-            continue
-        found.append(candidate_of(name, setting))
+    try:
+        for chosen in ParameterGrid(grid):
+            label = {name: _label(value) for name, value in chosen.items()}
+            name = ", ".join(f"{k}={v}" for k, v in label.items()) or "default"
+            setting = Setting(chosen, chosen.pop("estimator", Setting().model))
+            _check(setting.build())
+            found.append(candidate_of(name, setting)._replace(parameters=label))
+    except (AttributeError, TypeError, ValueError) as error:
+        raise InputError(f"The grid {grid} cannot be fitted: {error}") from error
     return found
+
+
+def _check(model: Any) -> None:
+    """Raise an error for parameters that no fit of it would accept."""
+    if not is_regressor(model):
+        raise ValueError(f"{type(model).__name__} does not predict numbers.")
+    checked_parameters(model)
+    if isinstance(model, SecretRegressor):
+        plan_of(model, 0)
+
+
+def _label(value: Any) -> Any:
+    """A value as tables and files show it."""
+    return value if isinstance(value, str | int | float) else repr(value)
 
 
 def candidate_of(name: str, setting: Setting, held_out: bool = True) -> Candidate:
     """A model of ours to be compared; all rows but the test's grow it, or prune it."""
     run = functools.partial(run_setting, setting, held_out=held_out)
     key = setting.key + ("" if held_out else " on all rows")
-    return Candidate(name, key, run)
+    is_tree = setting.model.startswith("SecretRegressor")
+    return Candidate(name, key, run, is_tree=is_tree)
 
 
 def run_setting(
@@ -167,32 +136,21 @@ def run_setting(
     discrete = experiment.discrete
     if setting.numbers:
         discrete = not_numeric(experiment.train.X)
-    model = setting.build().set_params(random_state=experiment.seed)
-    if "categorical_features" in model.get_params():
-        model.set_params(categorical_features=discrete)
+    model = setting.build()
+    usual = {"random_state": experiment.seed, "categorical_features": discrete}
+    free = model.get_params().keys() - setting.parameters.keys()
+    model.set_params(**{name: usual[name] for name in free & usual.keys()})
     rule = getattr(model, "prune", None)
     prunes = rule in ("auto", "holdout") or isinstance(rule, HoldOut)
-    with quietly():
-        started = time.perf_counter()
-        if held_out and prunes:
-            model.fit(*experiment.train, eval_set=tuple(experiment.prune))
-        else:
-            model.fit(*joined(experiment))
-        seconds = time.perf_counter() - started
-        prediction = model.predict(experiment.test.X)
+    started = time.perf_counter()
+    if held_out and prunes:
+        model.fit(*experiment.train, eval_set=tuple(experiment.prune))
+    else:
+        model.fit(*joined(experiment))
+    seconds = time.perf_counter() - started
+    prediction = model.predict(experiment.test.X)
     leaves = getattr(model, "n_leaves_", 0)  # of an ensemble nobody reads them
     return Outcome(prediction, leaves, seconds, getattr(model, "reading_cost_", None))
-
-
-@contextlib.contextmanager
-def quietly() -> Iterator[None]:
-    """Ignore warnings that are outcomes here."""
-    with warnings.catch_warnings():
-        # In small sets some categories occur in the pruning or the test part only.
-        warnings.simplefilter("ignore", UnseenCategoryWarning)
-        # A hard tree that was kept is an outcome as well.
-        warnings.simplefilter("ignore", RefinementWarning)
-        yield
 
 
 def joined(experiment: Experiment) -> tuple[Any, np.ndarray]:

@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import pandas
 
 from benchmarks.shared import figure, markdown
 
@@ -46,85 +47,57 @@ class Record(Run):
 
 
 class Results:
-    """Records by model, set and seed."""
+    """Fits as `benchmarks.accuracy.grid.experiments` returns them."""
 
-    def __init__(self, records: Iterable[Record]):
-        self._of: dict[tuple[str, str], dict[int, Record]] = {}
-        for record in records:
-            self._of.setdefault((record.model, record.set), {})[record.seed] = record
-
-    @property
-    def models(self) -> list[str]:
-        """Models, in the order of their records."""
-        return list(dict.fromkeys(model for model, _ in self._of))
-
-    @property
-    def sets(self) -> list[str]:
-        """Sets, in the order of their records."""
-        return list(dict.fromkeys(name for _, name in self._of))
+    def __init__(self, fits: Any):
+        self._fits = fits
+        self.models: list[str] = list(fits["model"].unique())
+        self.sets: list[str] = list(fits["set"].unique())
 
     def values(self, model: str, name: str, field: str = "error") -> list[float]:
-        """One field of a model's records of a set, where known, by seed."""
-        records = self._of.get((model, name), {})
-        values = [getattr(records[seed], field) for seed in sorted(records)]
-        return [float(value) for value in values if value is not None]
+        """One field of a model's fits of a set, where known, by seed."""
+        fits = self._fits
+        own = fits[(fits["model"] == model) & (fits["set"] == name)]
+        return own.sort_values("seed")[field].dropna().astype(float).tolist()
 
-    def log_ratios(self, first: str, second: str, name: str) -> dict[int, float]:
-        """Logarithms of the ratio of two models' errors on a set, by seed.
+    def _pairs(self, first: str, second: str) -> Any:
+        """Errors of two models by set and seed, where both have them."""
+        pair = self._fits.pivot(index=["set", "seed"], columns="model", values="error")
+        return pandas.DataFrame({"one": pair[first], "two": pair[second]}).dropna()
 
-        Errors under `FLOOR` count as `FLOOR`: a ratio of nothing to nothing says
-        nothing.
-        """
-        one, two = (self._of.get((model, name), {}) for model in (first, second))
-        return {
-            seed: math.log(max(one[seed].error, FLOOR) / max(two[seed].error, FLOOR))
-            for seed in sorted(one.keys() & two.keys())
-        }
-
-    def mean_errors(self, first: str, second: str) -> dict[str, tuple[float, float]]:
+    def mean_errors(self, first: str, second: str) -> Any:
         """Mean errors of two models, at least `FLOOR`, over the seeds both have."""
-        means = {}
-        for name in self.sets:
-            one, two = (self._of.get((m, name), {}) for m in (first, second))
-            seeds = sorted(one.keys() & two.keys())
-            if seeds:
-                pair = (np.mean([side[s].error for s in seeds]) for side in (one, two))
-                means[name] = tuple(max(float(mean), FLOOR) for mean in pair)
-        return means
+        return self._pairs(first, second).groupby("set").mean().clip(lower=FLOOR)
 
     def ratio(self, first: str, second: str) -> tuple[float, float]:
         """Geometric mean, over sets, of the ratio of two models' mean errors.
 
-        And its relative standard error, from the ratios of each set's seeds.
+        And its relative standard error, from the ratios of each set's seeds. Errors
+        under `FLOOR` count as `FLOOR`: a ratio of nothing to nothing says nothing.
         """
-        logs, variances = [], []
-        for name, (one, two) in self.mean_errors(first, second).items():
-            logs.append(math.log(one / two))
-            by_seed = figure(self.log_ratios(first, second, name).values())
-            variances.append(by_seed.standard_error**2)
-        if not logs:
-            return math.nan, math.nan
-        error = math.sqrt(sum(variances)) / len(logs)
-        return math.exp(sum(logs) / len(logs)), error
+        means = self.mean_errors(first, second)
+        logs = np.log(means["one"] / means["two"])
+        pairs = self._pairs(first, second).clip(lower=FLOOR)
+        by_seed = np.log(pairs["one"] / pairs["two"]).groupby("set").sem()
+        error = math.sqrt((by_seed**2).sum(skipna=False)) / max(len(logs), 1)
+        return float(np.exp(logs.mean())), error if len(logs) else math.nan
 
     def wins(self, first: str, second: str) -> int:
         """Number of sets on which the first model's mean error is lower."""
-        return sum(one < two for one, two in self.mean_errors(first, second).values())
+        means = self.mean_errors(first, second)
+        return int((means["one"] < means["two"]).sum())
 
     def complete(self) -> Results:
-        """Of each set the seeds alone that all models with records of it have."""
-        kept: list[Record] = []
-        for name in self.sets:
-            of_models = [of for (_, on), of in self._of.items() if on == name]
-            seeds = set.intersection(*(set(of) for of in of_models))
-            kept += [of[seed] for of in of_models for seed in sorted(seeds)]
-        return Results(kept)
+        """Of each set the seeds alone that all models with fits of it have."""
+        fits = self._fits
+        n_models = fits.groupby("set")["model"].transform("nunique")
+        n_fits = fits.groupby(["set", "seed"])["model"].transform("nunique")
+        return Results(fits[n_fits == n_models])
 
     def best(self, name: str) -> str:
         """The model with the lowest mean error on a set."""
-        values = {model: self.values(model, name) for model in self.models}
-        means = {model: np.mean(errors) for model, errors in values.items() if errors}
-        return min(means, key=lambda model: means[model])
+        of_set = self._fits[self._fits["set"] == name]
+        return str(of_set.groupby("model", sort=False)["error"].mean().idxmin())
 
 
 def error_table(results: Results) -> str:

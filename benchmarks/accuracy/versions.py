@@ -25,7 +25,7 @@ from typing import Any, Self
 import numpy as np
 import pandas
 
-from benchmarks.accuracy.data import REAL, TABLES, named_source, read
+from benchmarks.accuracy.data import REAL, TABLES, named_source
 from benchmarks.accuracy.unseen import (
     CLASSES,
     TARGETS,
@@ -35,7 +35,13 @@ from benchmarks.accuracy.unseen import (
     table_with_classes,
     teaching_table,
 )
-from benchmarks.shared import Experiment, code_version, dealt_out, randomness_of
+from benchmarks.shared import (
+    Experiment,
+    code_version,
+    dealt_out,
+    randomness_of,
+    value_of,
+)
 
 MODELS = {
     "tree": lambda package: package.SecretRegressor(),
@@ -190,7 +196,7 @@ def _fitted(text: str, table: str, seed: int, rows: int) -> list[float]:
             outcome = peers([name], 1)[0].run(experiment)
             numbers, prediction = outcome.numbers, outcome.prediction
         else:
-            parameters = {k: _value(v) for k, v in (p.split("=", 1) for p in pairs)}
+            parameters = {k: value_of(v) for k, v in (p.split("=", 1) for p in pairs)}
             model = models[name](secret_jax)
             model.set_params(random_state=experiment.seed, **parameters)
             y = np.concatenate([train.y, prune.y])
@@ -205,15 +211,6 @@ def _fitted(text: str, table: str, seed: int, rows: int) -> list[float]:
     return [float(error), float(numbers or 0), time.process_time() - started]
 
 
-def _value(word: str) -> Any:
-    import secret_jax
-
-    try:
-        return eval(word, {name: getattr(secret_jax, name) for name in dir(secret_jax)})
-    except (NameError, SyntaxError):
-        return word
-
-
 def _experiment(table: str, seed: int, rows: int) -> Experiment:
     name, _, noise = table.partition("+")
     if name in TARGETS:
@@ -221,7 +218,7 @@ def _experiment(table: str, seed: int, rows: int) -> Experiment:
     elif name in GROUPS["classes"]:
         data = table_with_classes(name)
     else:
-        data = read(named_source(name, os.environ.get("SECRET_JAX_DATA"), 0))
+        data = named_source(name, os.environ.get("SECRET_JAX_DATA"), 0).read()
     n_noise = int(noise or 0)
     draws = np.random.default_rng(n_noise).normal(size=(n_noise, len(data.y)))
     X = data.X.assign(**{f"noise {i}": values for i, values in enumerate(draws)})

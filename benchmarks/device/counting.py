@@ -27,7 +27,9 @@ import numpy as np
 
 from benchmarks.accuracy.ours import Setting
 from benchmarks.shared import markdown
+from secret_jax.data.tiles import TiledRows
 from secret_jax.datasets import make_fried
+from secret_jax.fit.grow.level_programs import Traced
 from secret_jax.runtime.devices import in_32_bits, runs_triton
 from secret_jax.runtime.programs import Program
 
@@ -231,6 +233,19 @@ def described_device(card: str = "H100") -> Any:
     return topologies.get_topology_desc(platform="cuda", **described).devices[0]
 
 
+def for_triton(values: Any, triton: bool) -> Any:
+    """Arguments of a program for a card that runs kernels of Triton, or does not."""
+
+    both = TiledRows, Traced
+
+    def told(part: Any) -> Any:  # counting ran on a processor
+        if isinstance(part, dict) and "triton" in part:
+            return part | {"triton": triton}
+        return replace(part, triton=triton) if isinstance(part, both) else part
+
+    return jax.tree.map(told, values, is_leaf=lambda part: told(part) is not part)
+
+
 class Compiled(NamedTuple):
     """What it takes to compile a program, and what it takes."""
 
@@ -251,9 +266,7 @@ def compiled_for(device: Any, case: Case) -> Compiled:
         jax.ShapeDtypeStruct, sharding=jax.sharding.SingleDeviceSharding(device)
     )
     arguments = jax.tree.map(lambda a: there(a.shape, a.dtype), case.arguments)
-    static = dict(case.static)
-    if "traced" in static:  # counting ran on a processor
-        static["traced"] = replace(static["traced"], triton=runs_triton(device))
+    arguments, static = for_triton((arguments, case.static), runs_triton(device))
     with in_32_bits(), as_on_accelerator():
         begun = _processor_seconds()
         lowered = case.program.jitted(arguments).lower(*arguments, **static)

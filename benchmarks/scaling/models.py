@@ -2,7 +2,9 @@
 
 Every contestant is a function of training rows that gives a way to predict and a number
 of leaves. The growth of a tree alone stops at 1 % of the rows for ours and for the
-exhaustive search alike, as in the paper.
+exhaustive search alike, as in the paper. That search is RETIS's on our grower: every
+threshold, scored by the residuals of two linear models, from sums that run along the
+sorted attribute. It is n log n in the rows, where that of 2002 was quadratic.
 """
 
 from __future__ import annotations
@@ -18,7 +20,6 @@ from sklearn.linear_model import LinearRegression
 from sklearn.tree import DecisionTreeRegressor
 
 from benchmarks.accuracy.ours import Setting
-from benchmarks.scaling.exhaustive import exhaustive_tree
 from benchmarks.shared import say
 from secret_jax.learners import GuideSplits, RetisSplits
 
@@ -50,13 +51,6 @@ def _ours(setting: Setting) -> Contestant:
         return model.predict, getattr(model, "n_leaves_", 0)
 
     return Contestant(fit, "secret-jax", setting)
-
-
-def _exhaustive(
-    X: np.ndarray, y: np.ndarray, *, share: float = 1.0, seconds: float
-) -> Fitted:
-    tree = exhaustive_tree(X, y, share=share, seconds=seconds)
-    return tree.predict, tree.n_leaves
 
 
 def _linear(X: np.ndarray, y: np.ndarray) -> Fitted:
@@ -97,10 +91,10 @@ _OURS = {
     "growth oblique": Setting(_GROWTH | {"oblique": True}),
     "paper growth axis": Setting(_GROWTH | {"oblique": False}, _PAPER),
     "paper growth oblique": Setting(_GROWTH | {"oblique": True}, _PAPER),
-    "growth retis": _rival(RetisSplits, "all"),
-    "growth retis(s)": _rival(RetisSplits, 0.01),
     "growth guide": _rival(GuideSplits, "all"),
     "growth guide(s)": _rival(GuideSplits, 0.01),
+    "exhaustive": _rival(RetisSplits, "all"),
+    "sampled": _rival(RetisSplits, 0.01),
     "fit": Setting(),
     "fit axis": Setting({"oblique": False}),
     "paper fit axis": Setting({"oblique": False}, _PAPER),
@@ -110,17 +104,13 @@ _OURS = {
     "forest": Setting({"n_estimators": 60}, _FOREST),
 }
 CONTESTANTS = {name: _ours(setting) for name, setting in _OURS.items()} | {
-    "exhaustive": Contestant(_exhaustive, "numpy"),
-    "sampled": Contestant(partial(_exhaustive, share=0.01), "numpy"),
     "linear": Contestant(_linear, "scikit-learn"),
     "cart": Contestant(_cart, "scikit-learn"),
     "lightgbm tree": Contestant(_lightgbm, "lightgbm"),
     "lightgbm tree, one thread": Contestant(partial(_lightgbm, n_jobs=1), "lightgbm"),
     "lightgbm": Contestant(partial(_lightgbm, **_ROUNDS), "lightgbm"),
 }
-# They end where they have taken longer than they may.
-LIMITED = ("exhaustive", "sampled")
-_ON_REQUEST = ("retis", "guide", "accurate", "booster", "forest", "lightgbm")
+_ON_REQUEST = ("guide", "accurate", "booster", "forest", "lightgbm")
 DEFAULT = tuple(
     name
     for name in CONTESTANTS

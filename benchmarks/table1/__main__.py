@@ -10,7 +10,6 @@ import argparse
 import functools
 import math
 import time
-import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -20,10 +19,12 @@ import numpy as np
 
 from benchmarks.shared import (
     Experiment,
+    InputError,
     Part,
     dealt_out,
     fit_missing,
     randomness_of,
+    told_in_words,
     whole_number,
 )
 from benchmarks.table1.report import (
@@ -44,7 +45,6 @@ from secret_jax import (
     HoldOut,
     LeastSquares,
     SecretRegressor,
-    UnseenCategoryWarning,
 )
 from secret_jax.datasets import load, make_3dsin, make_cart, make_fried
 from secret_jax.learners import GuideSplits
@@ -134,13 +134,10 @@ def fit_one(run: Run, experiment: Experiment) -> Record:
     model = make_model(run).set_params(
         random_state=experiment.seed, categorical_features=experiment.discrete
     )
-    with warnings.catch_warnings():
-        # In small sets some categories occur in the pruning or the test part only.
-        warnings.simplefilter("ignore", UnseenCategoryWarning)
-        started = time.perf_counter()
-        model.fit(*experiment.train, eval_set=tuple(experiment.prune))
-        seconds = time.perf_counter() - started
-        residual = model.predict(experiment.test.X) - experiment.test.y
+    started = time.perf_counter()
+    model.fit(*experiment.train, eval_set=tuple(experiment.prune))
+    seconds = time.perf_counter() - started
+    residual = model.predict(experiment.test.X) - experiment.test.y
     return Record(
         **asdict(run),
         mse=float(np.mean(residual**2)),
@@ -156,7 +153,7 @@ def _check_data(names: set[str], data_home: str | None) -> None:
         try:
             _load(name, data_home)
         except (ValueError, OSError, ImportError) as error:
-            raise SystemExit(f"{error} Or leave {name} out of --sets.") from error
+            raise InputError(f"{error} Or leave {name} out of --sets.") from error
 
 
 def parse_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
@@ -203,6 +200,7 @@ def _share(text: str) -> float:
     return value
 
 
+@told_in_words()
 def main(arguments: Sequence[str] | None = None) -> None:
     """Make the missing runs, then print the table and the verdicts."""
     options = parse_options(arguments)
@@ -223,7 +221,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         options.out,
         Record,
         None if options.summary_only else fit,
-        at_once,
+        lambda _: at_once,
     )
     cells = make_cells(chosen)
     print(

@@ -5,7 +5,7 @@ Everything that is not plain to see is said, a line each.
 
 import argparse
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
@@ -13,20 +13,21 @@ import numpy as np
 import pandas as pd
 from sklearn.model_selection import GroupShuffleSplit
 
-from secret_jax.cli.files import TableFile, read_file
-from secret_jax.cli.formats import (
+from secret_jax.cli.messages import CommandError, say
+from secret_jax.cli.reading import (
     MISSING,
     Column,
     ColumnFormat,
     Found,
     Reading,
+    TableFile,
     find_dates,
     find_numbers,
     folded,
     kind_of,
+    read_file,
     to_numbers,
 )
-from secret_jax.cli.messages import CommandError, say
 from secret_jax.inspect.printing import counted, listed
 
 # Options that name columns.
@@ -144,27 +145,22 @@ def training_rows(options: Options) -> Rows:
     _check_options(table, options)
     empty = (table.frame.isna() | table.frame.eq("")).all(axis=1)
     if empty.any():
-        n_empty = counted(int(empty.sum()), "row", "rows")
-        say(f"  {n_empty} without any cell left out")
+        say(f"  {counted(int(empty.sum()), 'row', 'rows')} without any cell left out")
         table = table._replace(frame=table.frame[~empty])
     n_copies = int(table.frame.duplicated().sum())
     if options.distinct and n_copies:
         say(f"  {n_copies} rows that repeat another one left out")
         table, n_copies = table._replace(frame=table.frame.drop_duplicates()), 0
-    names = [name for name in table.frame if name not in (target, *options.drop)]
-    X: Any
-    reading, X, notes = _learned(table, target, names, options)
+    reading, X, notes = _learned(table, target, options)
     classes = reading.formats[target].kind == "text"
     y = X.pop(target)
     known = y.notna()
     if not known.all():
         places = [table.place(int(row)) for row in np.flatnonzero(~known)]
-        n_gone = counted(len(places), "row", "rows")
-        where = listed(places, n_max=8)
+        n_gone, where = counted(len(places), "row", "rows"), listed(places, n_max=8)
         notes.append(f"left out for want of {target}: {n_gone} ({where})")
     X, y = X[known], y[known].astype(str if classes else float)
-    roles = {role: getattr(options, role) for role in _HOLDS}
-    roles = {role: name for role, name in roles.items() if name}
+    roles = {role: name for role in _HOLDS if (name := getattr(options, role))}
     used = [*roles.items()]
     for flag in ("categorical", "split_only", "monotone"):
         used += [(flag.replace("_", "-"), one) for one in getattr(options, flag) or ()]
@@ -204,10 +200,11 @@ def _check_options(table: TableFile, options: Options) -> None:
 
 
 def _learned(
-    table: TableFile, target: str, names: Collection[str], options: Options
+    table: TableFile, target: str, options: Options
 ) -> tuple[Reading, pd.DataFrame, list[str]]:
     """Find out how columns and target are read; read them, but no names of rows."""
     plain = Reading(missing=(*MISSING, *options.na))
+    names = [name for name in table.frame if name not in (target, *options.drop)]
     columns = {name: plain.column(table, name) for name in (*names, target)}
     candidates = {name: _candidates(columns[name], options) for name in names}
     candidates[target] = _of_target(columns[target], options.classes)
@@ -453,17 +450,16 @@ def oddities(X: pd.DataFrame, y: pd.Series, n_copies: int = 0) -> Iterator[str]:
 def _codes(name: str, values: np.ndarray) -> Iterator[str]:
     """Tell of the last value at either end, if it is a code and far from all others."""
     for sign in (-1.0, 1.0):
-        code = (sign * values).max(initial=-np.inf)
-        others = sign * values[sign * values < code]
-        n_codes = len(values) - len(others)
+        ends, counts = np.unique(sign * values, return_counts=True)
+        if len(ends) < 2 or ends[-1] not in _CODES:
+            continue
         # Below zero nothing but the code; above it is far beyond the others.
-        limit = 0.0 if sign < 0 else code / _FAR_OUT
-        often = len(others) > n_codes >= _FEWEST_CODES
-        if code in _CODES and often and others.max() <= limit:
-            text = f"{sign * code:.0f}"
+        far = ends[-2] <= (0.0 if sign < 0 else ends[-1] / _FAR_OUT)
+        if far and _FEWEST_CODES <= counts[-1] < counts[:-1].sum():
+            text = f"{sign * ends[-1]:.0f}"
             yield (
-                f"{name}: {text} in {n_codes} rows, far from the other values; if it "
-                f"stands for nothing, say so (--na {text})"
+                f"{name}: {text} in {counts[-1]} rows, far from the other values; if "
+                f"it stands for nothing, say so (--na {text})"
             )
 
 

@@ -17,7 +17,7 @@ from pkgutil import resolve_name
 from typing import Any
 
 from secret_jax.cli.messages import PROGRAM, QUIET, CommandError
-from secret_jax.runtime.optional import VERSION, PackageError, imported
+from secret_jax.runtime.environment import VERSION, PackageError, imported
 
 # Parameters whose options have other names; the others are named like them.
 _FLAGS = {"categorical_features": "--categorical", "split_features": "--split-only"}
@@ -117,21 +117,21 @@ _ABOUT_MODELS = """The parameters of secret_jax.SecretRegressor and SecretClassi
 Names stand for values with options, as in Python: --splits
 "RssSplits(max_split_features=2)", --prune "CostComplexity(alpha=3.5)"."""
 
-# What each is for, the module that runs it, what follows its name, and its options.
+# What each is for, what follows its name, and its options.
 _COMMANDS = {
-    "demo": ("grow a tree on data that is at hand", "fit", "", _DEMO),
-    "fit": ("grow a tree on a table, and measure it", "fit", "FILE TARGET", _READING),
-    "predict": ("predict with a saved model", "saved", "MODEL FILE", _PREDICT),
-    "show": ("print a model, or explain rows", "saved", "MODEL [FILE]", _SHOW),
-    "export": ("write a model as a program", "saved", "MODEL LANGUAGE", _EXPORT),
+    "demo": ("grow a tree on data that is at hand", "", _DEMO),
+    "fit": ("grow a tree on a table, and measure it", "FILE TARGET", _READING),
+    "predict": ("predict with a saved model", "MODEL FILE", _PREDICT),
+    "show": ("print a model, or explain rows", "MODEL [FILE]", _SHOW),
+    "export": ("write a model as a program", "MODEL LANGUAGE", _EXPORT),
 }
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line with the arguments of the process, or others.
 
-    Returns the exit code: 0 for success, 1 for a fault of this program, 2 for something
-    the user can mend, 130 after an interrupt from the keyboard.
+    Returns 0 for success, 1 for a fault of this program, 2 for something the user can
+    mend, 130 after an interrupt from the keyboard.
     """
     argv = sys.argv[1:] if argv is None else argv
     try:
@@ -146,7 +146,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             warnings.simplefilter("default", UserWarning)
             warnings.showwarning = lambda message, *_, **__: _tell("warning", message)
             imported("pandas", "Tables", "data")
-            resolve_name(arguments.run)(arguments)
+            resolve_name(f"secret_jax.cli.commands:{arguments.command}")(arguments)
             sys.stdout.flush()
         return 0
     except BrokenPipeError:  # the reader of a pipe (head, less) has seen enough
@@ -188,7 +188,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Build the parser; ``run`` names the function of a command, imported to run it."""
+    """Build the parser of all commands."""
     parser = _Parser(
         prog=PROGRAM,
         description="Readable regression trees with linear models in their leaves.",
@@ -197,10 +197,9 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"{PROGRAM} {VERSION}")
     _add(parser, _QUIET)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
-    for name, (purpose, module, words, options) in _COMMANDS.items():
+    for name, (purpose, words, options) in _COMMANDS.items():
         about = f"{purpose.capitalize()}."
         one = commands.add_parser(name, help=purpose, description=about)
-        one.set_defaults(run=f"secret_jax.cli.{module}:{name}")
         for word in words.split():
             count: Any = {"nargs": "?"} if word == "[FILE]" else {}
             word = word.strip("[]")
@@ -241,7 +240,7 @@ def _names(text: str) -> list[str]:
 def _directions(text: str) -> dict[str, int]:
     parts = [name.rpartition(":") for name in _names(text)]
     if all(name and sign in ("+", "-") for name, _, sign in parts):
-        return {name: 1 if sign == "+" else -1 for name, _, sign in parts}
+        return {name: int(f"{sign}1") for name, _, sign in parts}
     raise argparse.ArgumentTypeError(
         "write 'price:+' where predictions may only rise with a column, 'price:-' "
         "where they may only fall"

@@ -1,13 +1,9 @@
-"""What commands tell, and the files they write to, for all of them.
-
-Results go to standard output, progress and notes to standard error.
-"""
+"""What commands tell, and the files they write to, for all of them."""
 
 import os
 import sys
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any
 
 PROGRAM = "secret-jax"
 QUIET = ContextVar("quiet", default=False)
@@ -29,14 +25,6 @@ def check_output(path: str | None, picture: bool = False) -> None:
         raise CommandError(f"{path!r} cannot be written: there is no folder {folder!r}")
     if picture and Path(path).suffix.lower() not in _PICTURES:
         raise CommandError(f"{path!r} ends like no picture ({', '.join(_PICTURES)})")
-
-
-def draw(model: Any, path: str | Path) -> None:
-    """Draw a tree to a file."""
-    import matplotlib
-
-    matplotlib.use("Agg")  # only files are drawn to, no display is needed
-    model.plot_tree().savefig(path, dpi=150)
 
 
 def say(line: str) -> None:

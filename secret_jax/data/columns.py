@@ -12,7 +12,7 @@ from typing import Any, Self, TypeAlias
 import narwhals as nw
 import numpy as np
 
-from secret_jax.runtime.warning import warn
+from secret_jax.runtime.environment import warn
 
 # Columns that were the index of a DataFrame, as pandas hands them to Arrow.
 _INDEX = re.compile(r"__index_level_\d+__")

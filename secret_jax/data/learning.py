@@ -26,8 +26,8 @@ from secret_jax.data.scaling import (
     no_sums,
 )
 from secret_jax.data.schema import Attributes, Role, TableSchema
+from secret_jax.runtime.environment import warn
 from secret_jax.runtime.values import is_real
-from secret_jax.runtime.warning import warn
 
 # More categories would take gigabytes in the search, and carry no information.
 _MOST_CATEGORIES = 4096

@@ -14,8 +14,7 @@ import numpy as np
 
 from secret_jax.data.columns import numbers
 from secret_jax.data.schema import Role, TableSchema
-from secret_jax.runtime.linalg import safe_divide
-from secret_jax.runtime.moments import Moments, added_up
+from secret_jax.runtime.linalg import Moments, added_up, safe_divide
 from secret_jax.runtime.parallel import in_blocks, side_by_side
 
 # Share of the rows outside of a column's range, on either side; a tail is far if it

@@ -31,8 +31,8 @@ from secret_jax.data.dates import (
     calendar,
     dates_again,
 )
+from secret_jax.runtime.environment import warn
 from secret_jax.runtime.values import is_integer
-from secret_jax.runtime.warning import warn
 
 # Encoded values saturate here, so that their sums with coefficients stay finite.
 FAR = 1e30

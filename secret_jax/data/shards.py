@@ -263,6 +263,15 @@ def shard_rows(X: Any, mesh: Mesh | None = None) -> RowShards:
     RowShards
         Rows that ``fit``, ``predict`` and ``score`` accept in place of an array.
 
+    Notes
+    -----
+    On accelerators the rows that grow a tree are divided among the same devices, at
+    least 65,536 to each, by the default splits and SECRET's, unless the estimator's
+    ``device`` names one. Sums of nodes cross between devices, never all rows. Of a node
+    of more than ``max_samples`` rows a search sees an equal part of each device's:
+    others than on one device, so that trees may differ. Forests and boosters grow on
+    one.
+
     Raises
     ------
     ValueError
@@ -362,13 +371,23 @@ def as_they_lie(X: Any) -> RowShards:
     return RowShards(X, len(X), np.zeros(X.shape[1]))
 
 
+def devices_of(X: Any, device: str | None) -> tuple[Any, ...]:
+    """Devices that whole rows lie on, in their order; none where one is named."""
+    if device is not None or not is_sharded(X):
+        return ()
+    array = X.x if isinstance(X, RowShards) else X
+    if array.sharding.shard_shape(array.shape)[1] < array.shape[1]:
+        return ()
+    return tuple(part.device for _, part in as_they_lie(X).parts)
+
+
 def computing_for(
     X: Any, device: str | None, *, fall_back: bool = False
 ) -> AbstractContextManager[None]:
     """Enter `computing_on` a device, by default one that suits the rows of X."""
-    shape = getattr(X, "shape", None) or (
-        (len(X),) if isinstance(X, list | tuple) else None
-    )
-    there = is_resident(X) or is_sharded(X)
-    n_rows = None if there or not isinstance(shape, tuple) else shape[0]
-    return computing_on(device, fall_back=fall_back, n_rows=n_rows)
+    shape: Any = getattr(X, "shape", None)
+    if not isinstance(shape, tuple):
+        shape = (len(X),) if isinstance(X, list | tuple) else ()
+    there = is_resident(X) or is_sharded(X) or not shape
+    n_rows = None if there else shape[0]
+    return computing_on(device, fall_back=fall_back, n_rows=n_rows, shape=shape)

@@ -11,6 +11,10 @@ takes is padding: its weight is zero, and so is all else that is known of it.
 Shapes are those of a table, never of a level, so one program serves every level. No sum
 scatters: sums of tiles become sums of nodes by a product with the matrix of which tile
 is whose, whose order is fixed.
+
+On several devices each has tiles of its own, of the same nodes, with stretches of their
+rows: the order of a node's rows is that of the devices. What crosses between devices is
+sums of nodes, numbers of their rows, and few rows of each: never all.
 """
 
 from __future__ import annotations
@@ -24,6 +28,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, Shaped
 
+from secret_jax.data.kernels import sums_of_nodes
 from secret_jax.runtime.linalg import matmul
 
 # Stands for what is no number, or beyond it, where tiles are added up.
@@ -35,7 +40,7 @@ _MOST_MEMBERS = 1 << 26
 @functools.partial(
     jax.tree_util.register_dataclass,
     data_fields=["length", "first", "node", "filled"],
-    meta_fields=["tile", "triton"],
+    meta_fields=["tile", "triton", "axis"],
 )
 @dataclass(frozen=True, eq=False)
 class TiledRows:
@@ -58,6 +63,9 @@ class TiledRows:
         Number of places in a tile.
     triton : bool
         Whether sums may be kernels of Triton, which only some accelerators run.
+    axis : str or None
+        Of the mesh of devices that have rows of the nodes: the arrays are of those of
+        one device, and sums are over all devices. None: there is one.
     """
 
     length: Int[Array, " n_nodes"]
@@ -66,11 +74,19 @@ class TiledRows:
     filled: Int[Array, " n_tiles"]
     tile: int
     triton: bool = False
+    axis: str | None = None
 
     xp = jnp
 
     @classmethod
-    def of(cls, length: Any, n_tiles: int, tile: int) -> TiledRows:
+    def of(
+        cls,
+        length: Any,
+        n_tiles: int,
+        tile: int,
+        triton: bool = False,
+        axis: str | None = None,
+    ) -> TiledRows:
         """Lay out nodes of so many rows, one after the other."""
         length = jnp.asarray(length, jnp.int32)
         n_own = (length + (tile - 1)) // tile
@@ -82,19 +98,26 @@ class TiledRows:
         begun = jnp.searchsorted(first, number, side="right", method=method)
         node = jnp.maximum(begun.astype(jnp.int32) - 1, 0)
         filled = length[node] - (number - first[node]) * tile
-        return cls(length, first, node, jnp.clip(filled, 0, tile), tile)
+        return cls(length, first, node, jnp.clip(filled, 0, tile), tile, triton, axis)
 
     @classmethod
-    def samples(cls, length: Any, n_rows: int) -> TiledRows:
+    def samples(cls, length: Any, n_rows: int, axis: str | None = None) -> TiledRows:
         """Lay out the first rows of each node, up to a number, as `head` gives them."""
         length = jnp.minimum(jnp.asarray(length, jnp.int32), n_rows)
         first = jnp.arange(len(length), dtype=jnp.int32)
-        return cls(length, first, None, length, n_rows)
+        return cls(length, first, None, length, n_rows, axis=axis)
 
     @property
     def n_nodes(self) -> int:
         """Number of nodes, those without rows included."""
         return len(self.length)
+
+    @property
+    def lengths(self) -> Int[Array, "n_nodes n_devices"]:
+        """Number of rows of each node on each device."""
+        if self.axis is None:
+            return self.length[:, None]
+        return jax.lax.all_gather(self.length, self.axis, axis=1)
 
     @property
     def inside(self) -> Shaped[Array, "n_tiles tile"]:
@@ -118,11 +141,11 @@ class TiledRows:
     def least(self, values: Array) -> Array:
         """Smallest value among the rows of each node; infinite where there is none."""
         found = jnp.where(self.filling(values), values, jnp.inf).min(axis=-1)
-        if self.node is None:
-            return found
-        own = self.node == jnp.arange(self.n_nodes)[:, None]
-        own = own.reshape(*own.shape, *(1,) * (found.ndim - 1))
-        return jnp.where(own, found, jnp.inf).min(axis=1)
+        if self.node is not None:
+            own = self.node == jnp.arange(self.n_nodes)[:, None]
+            own = own.reshape(*own.shape, *(1,) * (found.ndim - 1))
+            found = jnp.where(own, found, jnp.inf).min(axis=1)
+        return found if self.axis is None else jax.lax.pmin(found, self.axis)
 
     def products(self, left: Array, right: Array) -> Array:
         """Sums of products of two lists of numbers of the rows."""
@@ -159,7 +182,8 @@ class TiledRows:
     @property
     def longest(self) -> int:
         """Most rows that a node may have."""
-        return len(self.filled) * self.tile if self.node is not None else self.tile
+        here = len(self.filled) * self.tile if self.node is not None else self.tile
+        return here if self.axis is None else here * jax.lax.axis_size(self.axis)
 
     def head(self, values: Array, n: int) -> Array:
         """The first rows of each node, which are a random sample; zero beyond them."""
@@ -171,7 +195,15 @@ class TiledRows:
         found = found.reshape(*found.shape[:-2], n_each * self.tile)[..., :n]
         inside = jnp.arange(n) < self.length[:, None]
         inside = inside.reshape(len(inside), *(1,) * (found.ndim - 2), n)
-        return jnp.where(inside, found, jnp.zeros((), found.dtype))
+        found = jnp.where(inside, found, jnp.zeros((), found.dtype))
+        if self.axis is None:
+            return found
+        # Those of the devices before come first.
+        upto, here = self._upto(self.length)
+        place = jnp.arange(n, dtype=jnp.int32) - (upto[here] - self.length)[:, None]
+        place = place.reshape(inside.shape)
+        moved = jnp.take_along_axis(found, jnp.maximum(place, 0), axis=-1)
+        return self._of_all(jnp.where(place >= 0, moved, jnp.zeros((), found.dtype)))
 
     def total(
         self,
@@ -187,8 +219,7 @@ class TiledRows:
         """
         rows = self
         if self.triton and going is not None:
-            filled = jnp.where(self._of_tiles(going), self.filled, 0)
-            rows = replace(self, filled=filled)
+            rows = replace(self, length=jnp.where(going, self.length, 0))
         return function(rows, node_values, row_arrays)
 
     each = total
@@ -201,7 +232,8 @@ class TiledRows:
         last = first + jnp.maximum(-(-self.length // self.tile), 1)[:, None] - 1
         last = jnp.minimum(last, most)
         start = below[first] - of_tile[first]
-        wanted = start + share * (below[last] - start)
+        wanted, is_here = self._shares_here(share, below[last] - start)
+        wanted = start + wanted
         number = jnp.searchsorted(below, wanted, side="right", method="compare_all")
         number = jnp.clip(number.astype(jnp.int32), first, last)
         wanted = wanted - (below[number] - of_tile[number])
@@ -209,7 +241,21 @@ class TiledRows:
         # Rounding must not lead beyond the last row of some weight.
         passed = (within <= wanted[..., None]) & (within < within[..., -1:])
         place = jnp.sum(passed, axis=-1, dtype=jnp.int32)
-        return jnp.moveaxis(values[number, ..., place], 1, -1)
+        found = jnp.moveaxis(values[number, ..., place], 1, -1)
+        if self.axis is None:
+            return found
+        is_here = is_here.reshape(len(found), *(1,) * (found.ndim - 2), -1)
+        return self._of_all(jnp.where(is_here, found, 0))
+
+    def _shares_here(self, share: Array, mass: Array) -> tuple[Array, Array]:
+        """What shares of a node's weight are of its mass here, and which end here."""
+        if self.axis is None:
+            return share * mass, jnp.ones_like(share, bool)
+        mass = jnp.where(self.length[:, None] > 0, mass, 0.0)
+        upto, here = self._upto(mass)
+        wanted = share * upto[-1]
+        passed = (upto <= wanted) & (upto < upto[-1])
+        return wanted - (upto[here] - mass), jnp.sum(passed, axis=0) == here
 
     def _of_tiles(self, values: Array) -> Array:
         """What each tile's node has."""
@@ -218,16 +264,28 @@ class TiledRows:
     def of_nodes(self, sums: Array) -> Array:
         """Sums over the tiles of each node."""
         if self.node is None:
-            return sums
+            return self._of_all(sums)
         flat = sums.reshape(len(sums), -1)
-        if jnp.issubdtype(sums.dtype, jnp.integer):
-            found = _of_members(self.node, self.n_nodes, flat)
+        if self.triton and flat.size and sums.dtype == jnp.float32:
+            n_own = (self.length + (self.tile - 1)) // self.tile
+            found = self._of_all(sums_of_nodes(self.first, n_own, flat))
+        elif jnp.issubdtype(sums.dtype, jnp.integer):
+            found = self._of_all(_of_members(self.node, self.n_nodes, flat))
         else:
             # What is no number would be none in any node: zero times it is none.
             finite = jnp.where(jnp.abs(flat) < _HUGE, flat, _HUGE)
-            found = _of_members(self.node, self.n_nodes, finite)
+            found = self._of_all(_of_members(self.node, self.n_nodes, finite))
             found = jnp.where(found < 0.5 * _HUGE, found, jnp.nan)
         return found.reshape(self.n_nodes, *sums.shape[1:])
+
+    def _of_all(self, sums: Array) -> Array:
+        """Sums over the devices."""
+        return sums if self.axis is None else jax.lax.psum(sums, self.axis)
+
+    def _upto(self, values: Array) -> tuple[Array, Array]:
+        """Sums over the devices up to each, and which of them this one is."""
+        every = jax.lax.all_gather(values, self.axis)
+        return jnp.cumsum(every, axis=0), jax.lax.axis_index(self.axis)
 
     def _sums_where(self, chosen: Array, values: Array) -> Array:
         """Sums of values (n_tiles, m, tile) over chosen rows (n_tiles, a, b, tile)."""

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.data.encoding import Unencoded, unencoded
 from secret_jax.data.rows import Table
+from secret_jax.data.shards import devices_of
 from secret_jax.data.validation import (
     ArrayLike,
     CheckedRows,
@@ -27,8 +28,8 @@ from secret_jax.fit.plan import Plan
 from secret_jax.fit.prune.path import of_size, training_path
 from secret_jax.inspect.equations import check_node
 from secret_jax.inspect.mixin import InspectionMixin
+from secret_jax.runtime.environment import warn
 from secret_jax.runtime.values import is_integer
-from secret_jax.runtime.warning import warn
 from secret_jax.tree import routing
 from secret_jax.tree.reshape import compact, hardened
 from secret_jax.tree.structure import Tree
@@ -98,7 +99,8 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
         """
         plan, seen = self._plan(), copy(self)  # which notes names of features
         with self._fitting(X) as progress:
-            plan = replace(plan, progress=progress)
+            devices = devices_of(X, self.device)
+            plan = replace(plan, progress=progress, devices=devices)
             given = seen._given(X, y, sample_weight, groups)
             others = seen._pruning_rows(eval_set, given)
             if groups is not None and others is not None:
@@ -180,7 +182,9 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
         plan = model._plan()
         with self._fitting(X) as progress:
             (given,) = scaled_rows(model._given(X, y, sample_weight))
-            fitted = fit_tree(replace(plan, progress=progress), given, None).fitted
+            devices = devices_of(X, self.device)
+            plan = replace(plan, progress=progress, devices=devices)
+            fitted = fit_tree(plan, given, None).fitted
         path, errors = training_path(fitted.candidates[0].trees[0], fitted.training)
         return Bunch(ccp_alphas=path.alphas, impurities=errors)
 

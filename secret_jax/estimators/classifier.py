@@ -22,7 +22,7 @@ from secret_jax.estimators.base import TreeEstimator
 from secret_jax.estimators.parameters import CLASS_NAMED, ClassifierParameters, Named
 from secret_jax.estimators.presets import CLASS_LITERATURE, Presets
 from secret_jax.inspect.view import Classes, with_all_classes
-from secret_jax.runtime.warning import warn
+from secret_jax.runtime.environment import warn
 from secret_jax.tree import routing
 
 

@@ -15,8 +15,8 @@ from secret_jax.data.validation import (
     validated_targets,
 )
 from secret_jax.inspect.tables import check_coverage
-from secret_jax.tree.degrees import model_degrees, noise_variance
 from secret_jax.tree.structure import Tree
+from secret_jax.tree.totals import model_degrees, noise_variance
 
 # Ranks and sums of weights may be rounding errors away from a whole number.
 _SLACK = 1e-9
@@ -27,7 +27,7 @@ def node_deviations(tree: Tree) -> np.ndarray:
 
     In units of the target (of logarithms, as a share of the prediction). Its square is
     ``noise * (1 + degrees / weight)``: the variance of the outputs about the true mean
-    (`secret_jax.tree.degrees.noise_variance`), and the model's own, on average over the
+    (`secret_jax.tree.totals.noise_variance`), and the model's own, on average over the
     node's training rows. Since splits are chosen, it is usually too small.
     """
     degrees = np.minimum(model_degrees(tree), tree.weight)

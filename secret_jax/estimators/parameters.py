@@ -22,11 +22,10 @@ from secret_jax.fit.refine.gates import Blend, SoftGates
 from secret_jax.fit.refine.tao import Tao
 from secret_jax.learners.cart import CartSplits
 from secret_jax.learners.conjunctive import ConjunctiveSplits
-from secret_jax.learners.guide import GuideSplits
+from secret_jax.learners.guide import GuideSplits, SupportSplits
 from secret_jax.learners.m5 import M5Linear, M5Pruning, M5Splits
 from secret_jax.learners.phd import PhdSplits
 from secret_jax.learners.retis import RetisSplits
-from secret_jax.learners.support import SupportSplits
 from secret_jax.losses.interface import Loss
 from secret_jax.losses.numbers import (
     Gamma,

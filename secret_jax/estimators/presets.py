@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 from secret_jax.estimators.parameters import value_of
 from secret_jax.fit.prune.rules import HoldOut, StandardErrors, Unpruned
 from secret_jax.learners.cart import CartSplits
-from secret_jax.learners.guide import GuideSplits
+from secret_jax.learners.guide import GuideSplits, SupportSplits
 from secret_jax.learners.m5 import M5Linear, M5Pruning, M5Splits
 from secret_jax.learners.retis import RetisSplits
-from secret_jax.learners.support import SupportSplits
 from secret_jax.models.glm import ClassFrequencies
 from secret_jax.models.linear import Constant, LeastSquares, MixtureLeaf
 from secret_jax.runtime.values import refuse

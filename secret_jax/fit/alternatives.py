@@ -6,7 +6,7 @@
 - Smaller leaves, where size has no price.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -23,8 +23,8 @@ from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import Prepared, prepare, with_units_of
 from secret_jax.fit.prune.rules import CrossValidation
 from secret_jax.fit.refine.distillation import mean_error, raw_predictions
-from secret_jax.models.errors import weighted_errors
-from secret_jax.runtime.warning import each_once
+from secret_jax.models.fitting import weighted_errors
+from secret_jax.runtime.environment import each_once
 from secret_jax.tree.routing import apply
 from secret_jax.tree.structure import StopReason
 
@@ -197,12 +197,12 @@ def _harmful(schema: TableSchema, folds: Sequence[Fold]) -> list[str]:
     if not folds or n_columns < 2:
         return []
     gaps = [pair for pair in schema.missing_columns if pair[1] < schema.n_regressors]
-    equations = [Equations(fold) for fold in folds]
+    of_folds = [loss_without(fold) for fold in folds]
 
     def error(columns: Sequence[int]) -> float:
         # Indicators of missing values go with their columns.
         indicators = [i for column, i in gaps if column in columns]
-        return sum(each.error_without([*columns, *indicators]) for each in equations)
+        return sum(loss([*columns, *indicators]) for loss in of_folds)
 
     whole = error([])
     if whole <= _ROUNDING * sum(float(fold.held_out.weight.sum()) for fold in folds):
@@ -216,24 +216,22 @@ def _harmful(schema: TableSchema, folds: Sequence[Fold]) -> list[str]:
     return [schema.names[schema.input_columns[column]] for column in found]
 
 
-class Equations:
-    """Terms of the equations of a fold's tree, at the rows that it has not seen."""
+def loss_without(fold: Fold) -> Callable[[Sequence[int]], float]:
+    """Total loss of a fold's unseen rows, some columns at their means in the leaves."""
+    tree, rows = fold.tree, fold.held_out
+    leaf, slope = apply(tree, rows.table), tree.coefficient[..., 1:]
+    x = rows.table.on_host().x[:, : slope.shape[2]]
+    off = x.astype(np.float64) - tree.center[leaf]
+    level = tree.coefficient[..., 0] + np.einsum("noi,ni->no", slope, tree.center)
+    terms = [slope[leaf, :, i] * off[:, i, None] for i in range(x.shape[1])]
+    whole = level[leaf] + sum(terms)
+    ends = [end[leaf] for end in tree.clip_range()]
 
-    def __init__(self, fold: Fold):
-        tree, self._rows, self._loss = fold.tree, fold.held_out, fold.tree.loss
-        leaf, slope = apply(tree, fold.held_out.table), tree.coefficient[..., 1:]
-        x = fold.held_out.table.on_host().x[:, : slope.shape[2]]
-        off = x.astype(np.float64) - tree.center[leaf]
-        level = tree.coefficient[..., 0] + np.einsum("noi,ni->no", slope, tree.center)
-        self._terms = [slope[leaf, :, i] * off[:, i, None] for i in range(x.shape[1])]
-        self._value = level[leaf] + sum(self._terms)
-        self._ends = [end[leaf] for end in tree.clip_range()]
+    def loss(columns: Sequence[int]) -> float:
+        value = np.clip(whole - sum(terms[column] for column in columns), *ends)
+        return float(weighted_errors(value, rows, tree.loss).sum())
 
-    def error_without(self, columns: Sequence[int]) -> float:
-        """Total loss with some columns at their means in the leaves."""
-        value = self._value - sum(self._terms[column] for column in columns)
-        value = np.clip(value, *self._ends)
-        return float(weighted_errors(value, self._rows, self._loss).sum())
+    return loss
 
 
 def with_smaller_leaves(first: Fit) -> Fit:

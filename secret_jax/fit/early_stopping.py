@@ -9,13 +9,10 @@ from typing import TypeAlias
 import numpy as np
 
 from secret_jax.fit.grow.grower import Grown, SoFar
+from secret_jax.fit.grow.trees import PATIENCE_LEVELS
 from secret_jax.fit.interface import Candidate
 from secret_jax.tree.structure import Tree
 
-# Growth ends this number of levels below the pruned tree: a split without gain of its
-# own may pay for the splits below it. Three levels err as two do, and take a fifth more
-# time; one level errs more, by 1.4 %.
-PATIENCE_LEVELS = 2
 # Families are compared when so many levels were searched, not before: trees of splits
 # on one attribute need more of them. Those of few rows are shown later: what is told of
 # trees of four levels makes those of 500 rows and twenty columns, fifteen of them
@@ -82,7 +79,7 @@ class EarlyStopping:
             for own, tree, subtree in zip(
                 done[i::n_families], candidate.trees, kept, strict=True
             ):
-                own[:] = ended | (levels_below(tree, subtree) >= PATIENCE_LEVELS)
+                own[:] = ended | (_levels_below(tree, subtree) >= PATIENCE_LEVELS)
         return np.flatnonzero(np.concatenate(done)[number])
 
     def show(self, candidates: Sequence[Candidate]) -> None:
@@ -92,7 +89,7 @@ class EarlyStopping:
             look(sorted(candidates, key=lambda candidate: candidate.pruned.value))
 
 
-def levels_below(tree: Tree, subtree: Tree) -> np.ndarray:
+def _levels_below(tree: Tree, subtree: Tree) -> np.ndarray:
     """How many levels below the leaves of a pruned tree nodes lie, (n_nodes,), int."""
     left, parent = tree.left.tolist(), tree.parent.tolist()
     children = list(zip(subtree.left.tolist(), subtree.right.tolist(), strict=True))

@@ -15,8 +15,8 @@ from secret_jax.fit.prune.path import PruningPath, smallest_within
 from secret_jax.losses.interface import OfLosses
 from secret_jax.models.interface import LeafModel
 from secret_jax.models.short_models import numbers_of_leaves
-from secret_jax.tree.degrees import split_numbers
 from secret_jax.tree.structure import LongerTree, Tree
+from secret_jax.tree.totals import split_numbers
 
 # Numbers to read below which a smaller tree is no easier to read.
 _AT_A_GLANCE = 40.0

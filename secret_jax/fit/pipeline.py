@@ -15,18 +15,12 @@ from typing import NamedTuple
 import numpy as np
 
 from secret_jax.data.validation import CheckedRows
-from secret_jax.fit.early_stopping import PATIENCE_LEVELS, EarlyStopping, FirstLook
+from secret_jax.fit.early_stopping import EarlyStopping, FirstLook
 from secret_jax.fit.grow.grower import Grown
 from secret_jax.fit.grow.trees import Recipe
 from secret_jax.fit.interface import Candidate, Evidence, Fitted, PruningRule, Refined
 from secret_jax.fit.plan import Plan
-from secret_jax.fit.prepare import (
-    Prepared,
-    divided,
-    in_units_of,
-    parts_of,
-    rows_for,
-)
+from secret_jax.fit.prepare import Prepared, divided, in_units_of, parts_of, rows_for
 from secret_jax.fit.prune.path import TIE, of_size
 from secret_jax.fit.prune.rules import CrossValidation, HoldOut
 from secret_jax.models.fitting import fit_models, node_statistics
@@ -103,9 +97,8 @@ def _candidates(
 ) -> list[Candidate]:
     """Grow and prune the trees of each family; the best candidate comes first.
 
-    Families are compared on the first division of the rows into folds. Only the best
-    one is grown on further divisions, if its rule asks for them; they then choose its
-    size as well.
+    Families are compared on the first division of the rows into folds; only the best
+    one is grown on further divisions, which then choose its size as well.
     """
     training, unseen = evidence.training, evidence.unseen
     every_row = np.arange(training.n_rows)
@@ -139,8 +132,8 @@ def _candidates(
     best, *others = sorted(candidates, key=lambda each: each.pruned.value > most)
     if len(seen) > n_first and not rule.is_settled(best.pruned.tree, training.n_rows):
         further = [recipe.root(rows, oblique=best.oblique) for rows in seen[n_first:]]
-        deeper = recipe.to_depth(best.pruned.tree.max_depth + PATIENCE_LEVELS)
-        more = recipe.attach(deeper.grow(training, further), training, further, stage)
+        grown = recipe.not_far_below(best.pruned.tree).grow(training, further)
+        more = recipe.attach(grown, training, further, stage)
         best = Candidate.of([*best.trees, *more], rule, evidence, best.oblique)
     return [best, *others]
 
@@ -153,12 +146,11 @@ def finish(fit: Fit) -> Fit:
         rows = fitted.all_rows(shuffle=True)
         recipe = plan.recipe(data.schema, rows.weight.sum(), data.sampled_share)
         if fitted.held_out is not None and several:
-            tree = recipe.grow_one(
-                rows,
-                oblique=fitted.candidates[0].oblique,
-                stage="growing the tree again",
-                deepest=chosen.max_depth + PATIENCE_LEVELS,
-            )
+            recipe = recipe.not_far_below(chosen)
+            oblique = fitted.candidates[0].oblique
+            roots = [recipe.root(np.arange(rows.n_rows), oblique=oblique)]
+            grown = recipe.grow(rows, roots, "growing the tree again")
+            (tree,) = recipe.attach(grown, rows, roots)
             fitted = fitted._replace(tree=of_size(tree, chosen.n_leaves))
         elif fitted.held_out is not None:
             (tree,) = fit_models([chosen], [fitted.all_rows()], plan.leaf)
@@ -200,10 +192,7 @@ def refine(fit: Fit) -> Refined:
 def _with_final_models(
     plan: Plan, data: Prepared, fitted: Fitted, tree: Tree
 ) -> tuple[Tree, Tree]:
-    """Round the splits of a tree and fit its final models, in full and short.
-
-    A tree grown on a sample gets models from all rows.
-    """
+    """Round the splits of a tree, fit its models to all rows: in full, and short."""
     rows, leaf, sources = fitted.all_rows(), plan.leaf, []
     tree = with_plain_splits(tree, rows.table)
     if data.source is not None and (fitted.refit or data.prune_source is not None):

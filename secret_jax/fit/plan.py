@@ -51,7 +51,7 @@ class Plan:
     Attributes are parameters of `secret_jax.SecretRegressor`, with values in place of
     their names; ``prune`` is still None where the number of rows decides.
     ``alternative_leaf`` is the leaf model that `secret_jax.fit.alternatives` sets
-    against ``leaf`` where a parameter is "auto".
+    against ``leaf`` where a parameter is "auto"; ``devices`` are those of the rows.
     """
 
     splits: SplitFinder
@@ -70,6 +70,7 @@ class Plan:
     pruning_tolerance: float
     seed: int
     progress: Progress = silent
+    devices: tuple[Any, ...] = ()
 
     def with_alternative_leaf(self) -> Self:
         """The plan of the rival whose leaves are of another kind."""
@@ -107,6 +108,7 @@ class Plan:
             max_depth=self.max_depth,
             max_leaf_nodes=self.max_leaf_nodes,
             fixed=fixed_splits_of(finder.fixed_splits, schema),
+            devices=self.devices,
         )
         return Recipe(
             schema=schema,

@@ -135,10 +135,7 @@ def _largest_gains(
 def _useless_and_silent(
     schema: TableSchema, rows: Rows, numbers: np.ndarray
 ) -> tuple[list[str], list[str]]:
-    """Names of discrete attributes that say nothing, or whose indicators say nothing.
-
-    Beside a line in ``numbers`` (n_rows, n_numbers).
-    """
+    """Names of attributes that say nothing beside a line, or whose indicators do."""
     useless, silent, weight = list[str](), list[str](), rows.weight
     if not schema.discrete:
         return useless, silent

@@ -8,12 +8,13 @@ have few digits already (`secret_jax.tree.plain`), and all of them are printed.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from secret_jax.data.schema import TableSchema
 from secret_jax.inspect.printing import number
 from secret_jax.runtime.values import is_integer
 from secret_jax.tree.plain import plain_number, rounding_of_whole
@@ -30,15 +31,16 @@ PRECISION = 3  # digits relative to the effect, by default
 
 
 class Term(NamedTuple):
-    """``factor`` times a number, or times whether a value is a category or missing.
+    """``factor`` times a number less ``at``, or times whether a value is something.
 
-    ``label`` is how it is printed (the name, or "[sex = F]"), ``position`` that of the
-    encoded column; ``center`` and ``spread`` are its mean and deviation in training,
-    ``here`` and ``moves`` those among the rows of a node, in units of the data (of
-    indicators 0 and 1 in training). What is missing, or a category that training did
-    not know, counts as ``missing_as`` (None where it is an error); the category None is
-    that of missing values. ``error`` is the standard error of the factor, NaN where it
-    is not known; at ``low`` and ``high`` the column is flat.
+    That is, one of some ``categories`` (exactly one, unless terms were merged to be
+    printed; None is that of missing values), or missing. ``label`` is how the term is
+    printed alone (the name, or "[sex = F]"), ``position`` that of the encoded column;
+    ``center`` and ``spread`` are its mean and deviation in training, ``here`` and
+    ``moves`` those among the rows of a node, in units of the data (of indicators 0 and
+    1 in training). What is missing, or a category that training did not know, counts
+    as ``missing_as`` (None where it is an error). ``error`` is the standard error of
+    the factor, NaN where it is not known; at ``low`` and ``high`` the column is flat.
     """
 
     factor: float
@@ -49,7 +51,7 @@ class Term(NamedTuple):
     center: float
     spread: float
     asks: Literal["number", "category", "missing"] = "number"
-    category: Any = None
+    categories: tuple[Any, ...] = ()
     missing_as: float | None = None
     here: float = 0.0
     moves: float = 1.0
@@ -57,6 +59,7 @@ class Term(NamedTuple):
     whole: bool = False
     low: float = -math.inf
     high: float = math.inf
+    at: float = 0.0
 
     @property
     def effect(self) -> float:
@@ -109,13 +112,13 @@ class CategorySplit:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class LinearModel:
+class Equation:
     """A node's prediction: ``clip(intercept + sum of the terms, low, high)``.
 
     Terms are not zero, the one that moves the prediction most among the rows of the
     node first; the range is infinite if the node does not clip. ``level_error`` is the
     standard error of ``level``, ``target_spread`` the deviation of the target in
-    training.
+    training. Terms that are ``hidden`` when it is printed add a mean in the node.
     """
 
     target: str
@@ -125,6 +128,8 @@ class LinearModel:
     high: float
     level_error: float
     target_spread: float
+    hidden: tuple[Term, ...] = ()
+    hidden_mean: float = 0.0
 
     @property
     def level(self) -> float:
@@ -142,54 +147,51 @@ def check_node(tree: Tree, node: Any) -> None:
         )
 
 
-def conditions_at(
-    tree: Tree, node: int
-) -> list[tuple[int, LinearSplit | CategorySplit]]:
+def conditions_at(tree: Tree, node: int) -> list[LinearSplit | CategorySplit]:
     """Convert the split of an inner node, unrounded, to units and names of the data.
 
-    Lists the conditions that all hold for the rows that go left, one but of
-    conjunctions, each with its position among the tree's comparisons.
+    Lists the conditions that all hold for the rows that go left, in the order of the
+    tree's comparisons: one but of conjunctions.
     """
     check_node(tree, node)
     if tree.is_leaf[node]:
         raise ValueError(
             f"Node {node} is a leaf and has no split; ask for its model instead."
         )
-    found = []
-    for one in tree.comparisons_at(node):
-        on_category = tree.kind[one] == SplitKind.DISCRETE
-        convert = _category_split if on_category else _linear_split
-        found.append((one, convert(tree, one)))
-    return found
+    discrete = tree.kind == SplitKind.DISCRETE
+    return [
+        _category_split(tree, one) if discrete[one] else _linear_split(tree, one)
+        for one in tree.comparisons_at(node)
+    ]
 
 
 def _linear_split(tree: Tree, one: int) -> LinearSplit:
     schema, attribute = tree.schema, int(tree.attribute[one])
     effect = np.asarray(tree.direction[one], np.float64)
+    threshold, width = tree.threshold[one], float(tree.gate_width[tree.node_of[one]])
     missing_value = missing_left = None
-    on_one, width = tree.kind[one] == SplitKind.AXIS, tree.gate_width[tree.node_of[one]]
+    on_one = tree.kind[one] == SplitKind.AXIS
     indicator = dict(schema.missing_columns).get(attribute)
     if on_one and indicator is not None:
         # The weight of the indicator is what a missing value counts as.
         counts_as = float(effect[indicator] / effect[attribute])
-        missing_left = bool(tree.direction[one, indicator] <= tree.threshold[one])
+        missing_left = bool(tree.direction[one, indicator] <= threshold)
         missing_value = schema.center[attribute] + schema.scale[attribute] * counts_as
         missing_value = float(missing_value)
         effect[indicator] = 0.0
-    order = _by_effect(effect)
-    center, spread = schema.center[order], schema.scale[order]
+    terms = _terms(tree, effect)
     # Dividing by the first coefficient leaves the sum in the units of its column; a
     # negative one turns the inequality round.
-    first = effect[order[0]] / spread[0] if len(order) else 1.0
-    coefficient = effect[order] / spread / first
-    terms = _terms(tree, order, coefficient)
-    if on_one and not width:  # no threshold lies beyond a bound
-        terms = tuple(t._replace(low=-math.inf, high=math.inf) for t in terms)
+    first = terms[0].factor if terms else 1.0
+    changes = {"low": -math.inf, "high": math.inf}  # no threshold lies beyond a bound
+    changes = changes if on_one and not width else {}
+    terms = tuple(t._replace(factor=t.factor / first, **changes) for t in terms)
+    at_centers = np.dot([term.factor for term in terms], [t.center for t in terms])
     return LinearSplit(
         terms=terms,
-        threshold=float(tree.threshold[one] / first + coefficient @ center),
-        at_most=bool(first > 0),
-        width=float(width / abs(first)),
+        threshold=float(float(threshold) / first + at_centers),
+        at_most=first > 0,
+        width=width / abs(first),
         missing_value=missing_value,
         missing_left=missing_left,
     )
@@ -223,19 +225,18 @@ def _category_split(tree: Tree, one: int) -> CategorySplit:
     )
 
 
-def model_in_original_units(tree: Tree, node: int) -> LinearModel:
+def model_in_original_units(tree: Tree, node: int) -> Equation:
     """Convert the model of a leaf or inner node to units and names of the data."""
     check_node(tree, node)
     schema = tree.schema
     low, high = clip_range_of(tree, node)
-    effect = np.asarray(tree.coefficient[node, 0, 1:], np.float64)
-    order = _by_effect(effect, tree.spread[node])
-    slope = effect[order] * schema.target_scale / schema.scale[order]
+    terms = _terms(tree, np.asarray(tree.coefficient[node, 0, 1:], np.float64), node)
+    at_centers = np.dot([term.factor for term in terms], [t.center for t in terms])
     at_center = float(schema.restore_target(tree.coefficient[node, 0, 0]))
-    return LinearModel(
+    return Equation(
         target=schema.target_name,
-        intercept=float(at_center - slope @ schema.center[order]),
-        terms=_terms(tree, order, slope, node),
+        intercept=float(at_center - at_centers),
+        terms=terms,
         low=low,
         high=high,
         level_error=float(tree.standard_error[node, 0, 0] * schema.target_scale),
@@ -253,27 +254,21 @@ def clip_range_of(tree: Tree, node: int | None = None) -> tuple[float, float]:
     return low, high
 
 
-def _by_effect(effect: np.ndarray, moves: np.ndarray | None = None) -> np.ndarray:
-    """Positions of the effects that are not zero, the largest here first."""
-    size = np.abs(effect)
-    here = size if moves is None else size * moves
-    order = np.lexsort((-size, -here))
-    return order[effect[order] != 0]
-
-
-def _terms(
-    tree: Tree, order: np.ndarray, factors: np.ndarray, node: int | None = None
-) -> tuple[Term, ...]:
-    """Convert encoded columns to terms, of a split or of the model of a node."""
-    schema = tree.schema
+def _terms(tree: Tree, effect: np.ndarray, node: int | None = None) -> tuple[Term, ...]:
+    """Convert effects of encoded columns, of a split or in a node, largest first."""
+    schema, size = tree.schema, np.abs(effect)
+    unit, here = 1.0, size
+    if node is not None:
+        unit, here = schema.target_scale, size * tree.spread[node]
     first = schema.n_regressors - schema.n_indicators
     categories = dict(enumerate(schema.indicators, first))
-    shares = dict(enumerate(schema.indicator_shares, first))
     missing = {indicator for _, indicator in schema.missing_columns}
     tails = {column: bounds for column, *bounds in schema.tails}
-    terms = []
-    for position, factor in zip(order.tolist(), factors.tolist(), strict=True):
-        column = schema.input_columns[position]
+    unknown, terms = unknown_values(schema), list[Term]()
+    for position in np.lexsort((-size, -here)).tolist():
+        if effect[position] == 0:
+            continue
+        column, label = schema.encoded[position]
         center, spread = float(schema.center[position]), float(schema.scale[position])
         more: dict[str, Any] = {"whole": column in schema.whole}
         if node is not None:
@@ -283,16 +278,27 @@ def _terms(
             more["error"] = float(error * schema.target_scale / spread)
         if position in categories:
             attribute, code = categories[position]
-            more |= {"asks": "category", "missing_as": shares.get(position)}
-            more["category"] = schema.categories[attribute][code]
+            more |= {"asks": "category", "missing_as": float(unknown[position])}
+            more["categories"] = (schema.categories[attribute][code],)
         elif position in missing:
             more["asks"] = "missing"
         else:
             more["low"], more["high"] = tails.get(column, (-math.inf, math.inf))
             more["missing_as"] = center if schema.allow_missing else None
-        names = schema.names[column], schema.labels[position]
-        terms.append(Term(factor, column, *names, position, center, spread, **more))
+        factor, name = float(effect[position] * unit / spread), schema.names[column]
+        terms.append(
+            Term(factor, column, name, label, position, center, spread, **more)
+        )
     return tuple(terms)
+
+
+def unknown_values(schema: TableSchema) -> np.ndarray:
+    """What encoded columns count as where a value is missing, or was never seen."""
+    values = np.zeros(schema.n_columns)
+    first = schema.n_regressors - schema.n_indicators
+    values[first : first + len(schema.indicator_shares)] = schema.indicator_shares
+    values[[indicator for _, indicator in schema.missing_columns]] = 1.0
+    return values
 
 
 def check_counts(**options: Any) -> None:
@@ -313,7 +319,7 @@ def rounded_split(split: LinearSplit, precision: int | None = None) -> LinearSpl
     if not terms:
         return split
     if width == 0:
-        factors, threshold = _hard_numbers(split)
+        terms, threshold = _hard_numbers(split)
         step = 1e-3 * terms[0].spread
     else:
         digits = precision or PRECISION
@@ -322,111 +328,81 @@ def rounded_split(split: LinearSplit, precision: int | None = None) -> LinearSpl
         digits += len(terms) > 1
         effect = np.array([term.factor * term.spread for term in terms])
         step = 10.0**-digits * float(np.linalg.norm(effect))
-        factors = [_rounded(term.factor, step / term.spread) for term in terms]
-        factors[0] = 1.0
-        threshold = _rounded(split.threshold + _moved(terms, factors), step)
+        terms, moved = _rounded_terms(terms, step)
+        threshold = _rounded(split.threshold + moved, step)
     missing = split.missing_value
     if missing is not None:  # unless it moved across
         rounded = _rounded(missing, step)
         left = rounded <= threshold if split.at_most else rounded >= threshold
         missing = rounded if left == split.missing_left else missing
-    return replace(
-        split,
-        terms=_with_factors(terms, factors),
-        threshold=threshold,
-        width=width,
-        missing_value=missing,
-    )
+    numbers = {"threshold": threshold, "width": width, "missing_value": missing}
+    return replace(split, terms=terms, **numbers)
 
 
-def _hard_numbers(split: LinearSplit) -> tuple[list[float], float]:
-    """Factors and threshold of a hard split, without what float32 has added."""
-    terms, centers = split.terms, [term.center for term in split.terms]
-    given = [term.factor for term in terms]
-    factors = [1.0, *(float(f"{one:.{_SINGLE_DIGITS}g}") for one in given[1:])]
+def _hard_numbers(split: LinearSplit) -> tuple[tuple[Term, ...], float]:
+    """Terms and threshold of a hard split, without what float32 has added."""
+    (first, *others), centers = split.terms, [term.center for term in split.terms]
+    plain = [t._replace(factor=float(f"{t.factor:.{_SINGLE_DIGITS}g}")) for t in others]
+    terms = (first, *plain)
+    given, factors = ([t.factor for t in each] for each in (split.terms, terms))
     from_center = split.threshold - float(np.dot(given, centers))
     threshold = from_center + float(np.dot(factors, centers))
-    rounding = max(_SINGLE * abs(from_center), _DOUBLE * terms[0].spread)
+    rounding = max(_SINGLE * abs(from_center), _DOUBLE * first.spread)
     threshold = plain_number(threshold - rounding, threshold + rounding)
-    if len(terms) == 1 and terms[0].whole:
+    if not others and first.whole:
         whole = float(round(threshold))
-        if abs(threshold - whole) <= 2.0 * rounding_of_whole(whole, centers[0]):
+        if abs(threshold - whole) <= 2.0 * rounding_of_whole(whole, first.center):
             threshold = whole
-    return factors, threshold
-
-
-class PrintedTerm(NamedTuple):
-    """A number times a column (less ``at``), or times being in a set of categories.
-
-    ``here`` and ``effect`` are the mean of the column in the node, and what a standard
-    deviation there moves; ``main`` is the term, or that of the most frequent category.
-    """
-
-    factor: float
-    at: float
-    here: float
-    effect: float
-    main: Term
-    categories: tuple[Any, ...] = ()
-
-
-class PrintedModel(NamedTuple):
-    """An equation as it is printed; hidden terms add a mean in the node."""
-
-    constant: float
-    terms: list[PrintedTerm]
-    hidden: list[PrintedTerm]
-    hidden_mean: float
-    low: float
-    high: float
+    return terms, threshold
 
 
 def printed_model(
-    model: LinearModel,
+    model: Equation,
     precision: int | None = None,
     max_terms: int | None = None,
     *,
     merged: bool = True,
-) -> PrintedModel:
+) -> Equation:
     """Choose the numbers of an equation as they are printed.
 
     A column whose zero is far from its values is counted from a round number near those
     of the node. The constant is the same however many terms are left out: those that
     move least. ``merged`` puts the categories of a column with the same factor in one
-    term.
+    term, that of the most frequent one.
     """
     step = 10.0 ** -(precision or PRECISION) * model.target_spread
-    factors = [_rounded(term.factor, step / term.spread) for term in model.terms]
+    rounded, moved = _rounded_terms(model.terms, step)
     groups: dict[Any, list[Term]] = {}
-    for term in _with_factors(model.terms, factors):
+    for term in rounded:
         same = merged and term.asks == "category"
         key = (term.column, term.factor) if same else (term.position,)
         groups.setdefault(key, []).append(term)
     terms = sorted(map(_printed, groups.values()), key=lambda term: -term.effect)
-    constant = _rounded(model.intercept - _moved(model.terms, factors), step)
+    constant = _rounded(model.intercept - moved, step)
     constant += sum(term.factor * term.at for term in terms)
     shown, hidden = terms[:max_terms], terms[len(terms[:max_terms]) :]
-    columns = [term.main.column for term in shown]
-    shown.sort(key=lambda term: columns.index(term.main.column))  # stable
+    columns = [term.column for term in shown]
+    shown.sort(key=lambda term: columns.index(term.column))  # stable
     mean = sum(term.factor * (term.here - term.at) for term in hidden)
-    numbers = (constant, mean, model.low, model.high)
-    constant, mean, low, high = (_rounded(one, step) for one in numbers)
-    return PrintedModel(constant, shown, hidden, mean, low, high)
+    numbers = {"intercept": constant, "low": model.low, "high": model.high}
+    numbers = {name: _rounded(one, step) for name, one in numbers.items()}
+    hidden_ones = {"hidden": tuple(hidden), "hidden_mean": _rounded(mean, step)}
+    return replace(model, terms=tuple(shown), **numbers, **hidden_ones)
 
 
-def _printed(group: list[Term]) -> PrintedTerm:
-    """Merge the terms of some categories, or print one term."""
+def _printed(group: list[Term]) -> Term:
+    """Merge the terms of some categories, or choose from where a number is counted."""
     main = max(group, key=lambda term: term.here)
     if main.asks == "category":
         share = sum(term.here for term in group)
-        effect = abs(main.factor) * math.sqrt(max(share * (1.0 - share), 0.0))
+        moves = math.sqrt(max(share * (1.0 - share), 0.0))
         in_order = sorted(group, key=lambda term: term.position)
-        categories = tuple(term.category for term in in_order)
-        return PrintedTerm(main.factor, 0.0, share, effect, main, categories)
-    at = 0.0
+        categories = tuple(term.categories[0] for term in in_order)
+        return main._replace(categories=categories, here=share, moves=moves)
     if main.asks == "number" and abs(main.center) > _FAR_FROM_ZERO * main.spread:
-        at = _rounded(main.here, 10.0 ** math.floor(math.log10(main.spread)))
-    return PrintedTerm(main.factor, at, main.here, main.effect, main)
+        size = 10.0 ** math.floor(math.log10(main.spread))
+        return main._replace(at=_rounded(main.here, size))
+    return main
 
 
 def in_steps(value: float, target_scale: float) -> str:
@@ -438,36 +414,15 @@ def in_steps(value: float, target_scale: float) -> str:
     return number(_rounded(value, _STEP_OF_TARGET * target_scale))
 
 
-def reading_cost(tree: Tree, precision: int | None = None) -> int:
-    """Count the numbers in the splits and in the equations of all outputs.
-
-    Those that `export_text` prints; a gate has two more, its width and the shares of a
-    row.
-    """
-    cost = 0
-    for output in map(tree.output, range(tree.n_outputs)):
-        for node in np.flatnonzero(tree.is_leaf).tolist():
-            model = model_in_original_units(output, node)
-            terms = printed_model(model, precision).terms
-            cost += 1 + sum(1 + (term.at != 0) for term in terms)
-    for node in np.flatnonzero(~tree.is_leaf).tolist():
-        for _, split in conditions_at(tree, node):
-            cost += 1
-            if isinstance(split, LinearSplit):
-                n_terms = len(rounded_split(split, precision).terms)
-                cost += (n_terms if n_terms > 1 else 0) + 2 * (split.width > 0)
-    return cost
-
-
-def _moved(terms: Sequence[Term], factors: Sequence[float]) -> float:
-    """Gain of the sum of the terms at the means by these factors."""
+def _rounded_terms(
+    terms: Sequence[Term], step: float
+) -> tuple[tuple[Term, ...], float]:
+    """Round factors to steps of the sum, without those of zero; gain at the means."""
+    factors = [_rounded(term.factor, step / term.spread) for term in terms]
     change = np.array(factors) - [term.factor for term in terms]
-    return float(np.dot(change, [term.center for term in terms]))
-
-
-def _with_factors(terms: Iterable[Term], factors: Iterable[float]) -> tuple[Term, ...]:
+    moved = float(np.dot(change, [term.center for term in terms]))
     pairs = zip(terms, factors, strict=True)
-    return tuple(term._replace(factor=factor) for term, factor in pairs if factor)
+    return tuple(term._replace(factor=one) for term, one in pairs if one), moved
 
 
 def _rounded(value: float, step: float) -> float:

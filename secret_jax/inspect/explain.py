@@ -10,7 +10,7 @@ from secret_jax.data.rows import Table
 from secret_jax.inspect.printing import entry, number, quoted
 from secret_jax.inspect.view import View, as_view, estimator_of
 from secret_jax.inspect.words import path_sentence
-from secret_jax.runtime.optional import imported
+from secret_jax.runtime.environment import imported
 from secret_jax.tree.routing import leaf_shares_of
 from secret_jax.tree.structure import SplitKind, Tree
 
@@ -31,7 +31,7 @@ class Explanation:
     """Predictions taken apart; `str` shows the first rows.
 
     For every row ``baseline + contributions.sum(axis=1) + clipping == prediction``, to
-    float64 rounding. Arrays have a value, or one for each input column, of every row.
+    float64 rounding. Arrays are float64 of shape (n_rows,) or (n_rows, n_columns).
 
     Attributes
     ----------
@@ -40,29 +40,29 @@ class Explanation:
         log-odds, of several the score of each row's predicted class.
     names : tuple of str
         The input columns.
-    values : ndarray of shape (n_rows, n_columns), object
+    values : ndarray, object
         What the rows hold.
     categorical : tuple of bool
         Which columns hold categories.
-    unknown : ndarray of shape (n_rows, n_columns), bool
+    unknown : ndarray, bool
         Categories that training never saw.
-    baseline : float, or ndarray of shape (n_rows,), float64, where the targets differ
+    baseline : float, or ndarray where the targets differ
         The root's equation at the mean of the training rows, the mean of the target.
-    linear : ndarray of shape (n_rows, n_columns), float64
+    linear : ndarray
         Slope of the leaf's equation times the deviation of the column from its mean in
         the leaf (of categories: of their indicators).
-    splits : ndarray of shape (n_rows, n_columns), float64
+    splits : ndarray
         Steps of the level, a node's equation at the center of its own rows, by splits
         on the column; one on several is shared by the squares of their standardised
         coefficients.
-    clipping : ndarray of shape (n_rows,), float64
+    clipping : ndarray
         What clipping to the range of the leaf's outputs adds.
-    prediction : ndarray of shape (n_rows,), float64
+    prediction : ndarray
         What is taken apart: as `predict` gives it, without its float32 rounding, or the
         logarithm of that; of classes as `decision_function` does.
-    leaf : ndarray of shape (n_rows,), int32
+    leaf : ndarray, int32
         Node of the leaf, of a soft tree of the one with the largest share.
-    share : ndarray of shape (n_rows,), float64
+    share : ndarray
         Its share in the prediction.
     path : tuple of str
         The conditions on the way to it, in words.
@@ -70,9 +70,9 @@ class Explanation:
         Labels; empty where numbers are predicted.
     outcome : str
         Name of the number whose logarithm is taken apart; otherwise empty.
-    predicted : ndarray of shape (n_rows,), object of classes, else float64
+    predicted : ndarray, object of classes
         What `predict` gives.
-    probability : ndarray of shape (n_rows, n_classes), float64
+    probability : ndarray of shape (n_rows, n_classes)
         As `predict_proba` gives it; without columns where numbers are predicted.
     """
 
@@ -111,17 +111,15 @@ class Explanation:
         """Write one row in words, its largest contributions first."""
         contributions, prediction = self.contributions[row], self.prediction[row]
         step = max(abs(prediction), np.abs(contributions).max(initial=0.0))
-        digits = 0
-        if step > 0:
-            digits = max(0, _N_DIGITS - 1 - int(np.floor(np.log10(step))))
+        size = np.floor(np.log10(step)) if step > 0 else _N_DIGITS
+        digits = max(0, _N_DIGITS - 1 - int(size))
         target = self.target if isinstance(self.target, str) else self.target[row]
         head = value = f"{quoted(target)} = {prediction:.{digits}f}"
         if self.classes:
             chance = self.probability[row]
-            order = np.argsort(-chance, kind="stable").tolist()
             chances = [
                 f"{quoted(self.classes[i])} {100 * chance[i]:.1f} %"
-                for i in order
+                for i in np.argsort(-chance, kind="stable").tolist()
                 if chance[i] >= _MIN_CHANCE
             ]
             chances[_N_CLASSES:] = ["..."] * (len(chances) > _N_CLASSES)
@@ -132,19 +130,18 @@ class Explanation:
             head = f"{quoted(self.outcome)} = {mean}"
         share = self.share[row]
         part = "" if share > 1 - _WHOLE else f" ({100 * share:.0f} % of the mixture)"
-        lines = [f"row {row}: {head}"]
-        lines.append(f"  leaf [{self.leaf[row]}]{part}: {self.path[row]}")
-        lines += [f"  {value}"] * (head != value)
+        leaf = f"  leaf [{self.leaf[row]}]{part}: {self.path[row]}"
+        lines = [f"row {row}: {head}", leaf, *[f"  {value}"] * (head != value)]
         steps = self.steps(row)
         if abs(self.clipping[row]) > _EXACT * step:
             steps.append(("clipping to the outputs of the leaf", self.clipping[row]))
         baseline = float(np.broadcast_to(self.baseline, len(self))[row])
         figures = [f"{baseline:.{digits}f}", *(f"{v:+.{digits}f}" for _, v in steps)]
         words = ["baseline", *(name for name, _ in steps)]
-        width = max(map(len, figures))
-        for figure, word in zip(figures, words, strict=True):
-            lines.append(f"  {figure:>{width}}  {word}")
-        return "\n".join(lines)
+        width, pairs = max(map(len, figures)), zip(figures, words, strict=True)
+        return "\n".join(
+            [*lines, *(f"  {one:>{width}}  {word}" for one, word in pairs)]
+        )
 
     def steps(self, row: int) -> list[tuple[str, float]]:
         """Contributions to a row in words, the largest first, without the baseline."""
@@ -229,46 +226,45 @@ def explain(model: Any, X: Any, *, output: int | str | None = None) -> Explanati
 
 def explain_rows(view: View, table: Table, values: np.ndarray) -> Explanation:
     """Take predictions of encoded rows apart; ``values`` are those of the words."""
-    equations, schema, n_rows = view.equations, view.tree.schema, len(table.x)
+    trees, schema, n_rows = view.trees, view.tree.schema, len(table.x)
     of_row, predicted = np.zeros(n_rows, int), None
     classes, probability = (), np.zeros((n_rows, 0))
     if view.classes:
         classes = view.classes.labels
         probability = replace(view, only=None).predict(table)
         of_class = view.classes.predicted(probability)
-        of_row = of_class if len(equations) > 1 else of_row
+        of_row = of_class if len(trees) > 1 else of_row
         predicted = np.fromiter(classes, object)[of_class]
     linear, splits = np.zeros((2, n_rows, len(schema.names)))
-    clipping, share, baseline = np.zeros((3, n_rows))
-    leaf, target = np.zeros(n_rows, np.int32), np.full(n_rows, "", object)
+    clipping, share, baselines = np.zeros((3, n_rows))
+    leaf, targets = np.zeros(n_rows, np.int32), np.full(n_rows, "", object)
     shown = np.unique(of_row).tolist() or [0]
     for output in shown:
-        tree, rows = equations[output], np.flatnonzero(of_row == output)
-        baseline[rows] = tree.schema.restore_target(_levels(tree)[0])
-        target[rows] = tree.schema.target_name
+        tree, rows = trees[output], np.flatnonzero(of_row == output)
+        target = tree.schema.target_name
+        baseline = float(tree.schema.restore_target(_levels(tree)[0]))
+        targets[rows], baselines[rows] = target, baseline
         for start in range(0, len(rows), _ROW_BLOCK):
             block = rows[start : start + _ROW_BLOCK]
             part = _contributions(tree, table.take(block))
             linear[block], splits[block], clipping[block] = part[:3]
             leaf[block], share[block] = part[3:]
-    prediction = baseline + (linear + splits).sum(axis=1) + clipping
+    if len(shown) > 1:
+        target, baseline = tuple(targets), baselines
+    prediction = baselines + (linear + splits).sum(axis=1) + clipping
     of_logarithm = not (classes or view.tree.says_targets)
     if of_logarithm:
         predicted = view.tree.loss.prediction(prediction)
     unknown = np.zeros(linear.shape, bool)
     unknown[:, schema.discrete] = table.codes < 0
-    paths = {node: path_sentence(equations[0], node) for node in {*leaf.tolist()}}
-    one = equations[shown[0]]
-    alone = len(shown) == 1
+    paths = {node: path_sentence(trees[0], node) for node in {*leaf.tolist()}}
     return Explanation(
-        target=one.schema.target_name if alone else tuple(target),
+        target=target,
         names=schema.names,
         values=values,
         categorical=tuple(i in schema.discrete for i in range(len(schema.names))),
         unknown=unknown,
-        baseline=float(one.schema.restore_target(_levels(one)[0]))
-        if alone
-        else baseline,
+        baseline=baseline,
         linear=linear,
         splits=splits,
         clipping=clipping,
@@ -327,26 +323,24 @@ def _levels(tree: Tree) -> np.ndarray:
 
 
 def feature_importances(tree: Tree, output: int = 0) -> np.ndarray:
-    """Compute the share of every input column in the explained variance of training.
+    """Share of every input column in the explained variance of training.
 
-    Returns shares of shape (n_columns,), float64, not negative, that sum to 1, or zeros
-    if the tree explains nothing of the ``output``.
+    Returns shares of shape (n_columns,), float64, that sum to 1, or zeros if the tree
+    explains nothing of the ``output``.
 
-    A tree with a model in every node explains variance in steps that add up: the root's
-    equation explains a part of it, and every split what the models of its children save
-    over the model of the node. Each step is shared among the columns in proportion to
-    the variance of what it changes in the equation, columns taken as independent:
+    The root's equation explains a part of the variance, and every split what the models
+    of its children save over the model of the node; these add up. Each part is shared
+    in proportion to the variance of what it changes, columns taken as independent:
 
-    - The part of the root's equation goes to its columns, by slope squared times the
+    - The root's part goes to the columns of its equation, by slope squared times the
       variance of the column in training (of categories: of their terms together).
-    - A split changes the equations of its children. By how much they differ from the
-      equation of the node at the center of the child's own rows is due to the columns
-      that the split asks for (`split_columns`). A changed slope, times the variance of
-      its column in the child, is an interaction of these with the column of the slope;
-      as in Shapley's value, half of it goes to either.
+    - By how much the equations of the children differ from the node's, at the center of
+      the child's own rows, is due to the columns that the split asks for. A changed
+      slope, times the variance of its column in the child, is an interaction of these
+      with the column of the slope; as in Shapley's value, half of it goes to either.
 
-    So the sum over the columns is exact, but the shares of columns that say the same
-    are as arbitrary as their slopes, and permuting such a column may cost little.
+    The shares of columns that say the same are as arbitrary as their slopes, and
+    permuting such a column may cost little.
     """
     weight = tree.weight
     if weight[0] <= 0:

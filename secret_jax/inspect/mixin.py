@@ -9,10 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from secret_jax.data.rows import Table
 from secret_jax.data.schema import TableSchema
-from secret_jax.data.validation import TableLike
-from secret_jax.inspect.equations import reading_cost
 from secret_jax.inspect.explain import feature_importances
 from secret_jax.inspect.page import tree_fragment
 from secret_jax.inspect.view import as_view
@@ -51,6 +48,7 @@ class InspectionMixin(Importances):
     """
 
     tree_: Tree
+    _tree_and_rows: Any  # of a table
 
     # Imported into the class, functions are its methods.
     from secret_jax.inspect.code.export import export_code
@@ -63,9 +61,6 @@ class InspectionMixin(Importances):
     from secret_jax.inspect.tables import coefficients, summary, to_dataframe
     from secret_jax.inspect.text import export_text
 
-    def _tree_and_rows(self, X: TableLike) -> tuple[Tree, Table]:
-        raise NotImplementedError
-
     @property
     def _schema(self) -> TableSchema:
         return self.tree_.schema
@@ -75,12 +70,8 @@ class InspectionMixin(Importances):
 
     @property
     def reading_cost_(self) -> int:
-        """Numbers to read in the splits and equations, of several outputs the sum.
-
-        See `secret_jax.inspect.equations.reading_cost`.
-        """
-        check_is_fitted(self)
-        return reading_cost(self.tree_)
+        """Numbers to read in the splits and equations, of several outputs the sum."""
+        return as_view(self, several=True).n_numbers()
 
     def _repr_html_inner(self) -> str:
         """Show the tree that folds in a notebook; unfitted, scikit-learn's box."""

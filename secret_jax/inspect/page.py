@@ -21,12 +21,12 @@ from secret_jax.data.schema import TableSchema
 from secret_jax.data.validation import ArrayLike, TableLike
 from secret_jax.fit.prune.path import of_size
 from secret_jax.inspect import words
-from secret_jax.inspect.code.program import unknown_values
+from secret_jax.inspect.equations import unknown_values
 from secret_jax.inspect.printing import counted, counted_leaves, counted_rows, number
 from secret_jax.inspect.tables import node_table
 from secret_jax.inspect.view import Readable, Rows, View, as_view
 from secret_jax.losses.interface import HIGHEST_LOG
-from secret_jax.runtime.optional import imported
+from secret_jax.runtime.environment import imported
 from secret_jax.tree.soft import HARD_LOGIT
 from secret_jax.tree.structure import SplitKind, StopReason, Tree
 from secret_jax.tree.totals import in_order, leaves_below, way_to
@@ -138,9 +138,9 @@ def _shown(view: View, n_max: int) -> tuple[list[dict[str, Any]], list[str]]:
         is_end = leaf or depth == deepest
         equations = view.equations_of(node) if is_end else []
         # In parts between which a line may break.
-        parts = [words.model_parts(one, node, _WORDING) for one in equations]
+        parts = [words.model_parts(one, _WORDING) for one in equations]
         if len(equations) > 1:  # a leaf's own table has them
-            parts = [[", ".join(words.most_moving(equations, node))]]
+            parts = [[", ".join(words.most_moving(equations))]]
         above = [words.split_sentence(tree, *step) for step in way_to(tree, node)[-1:]]
         share = float(tree.weight[node] / max(tree.weight[0], 1e-300))
         shown = {

@@ -9,15 +9,14 @@ from typing import Any
 import numpy as np
 
 from secret_jax.inspect.equations import (
-    PrintedTerm,
+    Term,
     check_node,
-    model_in_original_units,
     printed_model,
 )
 from secret_jax.inspect.printing import number, quoted, short_number
 from secret_jax.inspect.view import Readable, View, as_view
 from secret_jax.inspect.words import path_sentence, term_words
-from secret_jax.runtime.optional import imported
+from secret_jax.runtime.environment import imported
 
 FONT_SIZE = 9.0  # points
 TICK_SIZE = 0.9 * FONT_SIZE
@@ -172,11 +171,9 @@ def plot_leaf(
     way = f"[{node}] {path_sentence(short.tree, node)}"
     lines: dict[str, Any] = {"max_lines": _TITLE_LINES, "placeholder": " ..."}
     title = f"{textwrap.fill(way, _LINE_WIDTH, **lines)}\n{facts}"
-    if len(view.equations) > 1:
+    if len(view.trees) > 1:
         short = with_short_names(as_view(tree, int(view.shares[node].argmax())))
-    (equation,) = short.equations
-    model = model_in_original_units(equation, node)
-    printed = printed_model(model)
+    (printed,) = map(printed_model, short.equations(node))
     terms = [term for term in printed.terms if term.effect > 0]
     shown, n_hidden = terms[:_MAX_BARS], max(len(terms) - _MAX_BARS, 0)
     axes = new_axes(ax, (_WIDTH, max(_LOWEST, _REST + _LINE * len(shown))))
@@ -186,22 +183,22 @@ def plot_leaf(
     if shown:
         axes.axvline(0, color="0.2", lw=0.8)
     else:
-        words = f"constant: {number(printed.constant, digits=4)}"
+        words = f"constant: {number(printed.intercept, digits=4)}"
         axes.text(0.5, 0.5, words, transform=axes.transAxes, ha="center")
         axes.set_xticks([])
-    target = textwrap.shorten(quoted(model.target), _TERM_WIDTH)
-    place = "leaf's" if equation.is_leaf[node] else "node's"
+    target = textwrap.shorten(quoted(printed.target), _TERM_WIDTH)
+    place = "leaf's" if view.tree.is_leaf[node] else "node's"
     hidden = f" ({n_hidden} smaller ones not shown)" if n_hidden else ""
     label = (
         f"moves {target} by one standard deviation of the column among the {place} "
-        f"rows{hidden}; constant: {number(printed.constant)}"
+        f"rows{hidden}; constant: {number(printed.intercept)}"
     )
     axes.set_xlabel(textwrap.fill(label, _LINE_WIDTH), **TEXT)
     axes.set_title(title, **TITLE)
     return Picture(axes)
 
 
-def _draw_bars(axes: Any, terms: list[PrintedTerm]) -> None:
+def _draw_bars(axes: Any, terms: list[Term]) -> None:
     effect = np.array([math.copysign(one.effect, one.factor) for one in terms])
     names = [term_words(one, _CATEGORIES) for one in terms]
     names = [textwrap.shorten(one, _TERM_WIDTH, placeholder=" ..]") for one in names]

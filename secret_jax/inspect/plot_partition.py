@@ -12,9 +12,9 @@ from secret_jax.data.schema import FAR, Role
 from secret_jax.inspect import picture
 from secret_jax.inspect.printing import channels, entry, quoted
 from secret_jax.inspect.view import Readable, Rows, View, as_view
-from secret_jax.tree.comparisons import left_of_tree
 from secret_jax.tree.routing import apply, paths_of
 from secret_jax.tree.structure import SplitKind, Tree
+from secret_jax.tree.walk import left_of
 
 _FIGURE = 7, 5.2  # inches
 _TITLE_WIDTH, _TITLE_LINES = 90, 3  # characters, and lines
@@ -244,7 +244,8 @@ def _draw_splits(axes: Any, tree: Tree, table: Table, places: list[np.ndarray]) 
         for one in tree.comparisons_at(node):
             if tree.kind[one] == SplitKind.DISCRETE:
                 at = np.full(len(table.x), one)
-                reached = reached & left_of_tree(tree, table, at)
+                larger = tree.larger_left[tree.node_of]
+                reached = reached & left_of(tree, larger, table, at)
             else:
                 projection = table.x.astype(float) @ tree.direction[one]
                 beyond = np.maximum(beyond, projection - tree.threshold[one])

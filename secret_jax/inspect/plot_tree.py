@@ -21,7 +21,7 @@ from secret_jax.inspect.printing import (
     shades,
 )
 from secret_jax.inspect.view import Readable, View, as_view
-from secret_jax.runtime.optional import imported
+from secret_jax.runtime.environment import imported
 from secret_jax.tree.totals import in_order, leaves_below, way_to
 
 # Lengths are inches, so that text of the font size is legible.
@@ -194,10 +194,10 @@ def _lines(view: View, node: int, max_terms: int | None) -> list[str]:
     shown, lines = view.equations_of(node), []
     wording = replace(_WORDING, max_terms=max(max_terms // len(shown), 2))
     for equation in shown:
-        parts = words.model_parts(equation, node, wording)
+        parts = words.model_parts(equation, wording)
         lines += in_lines(parts if view.classes else parts[1:], _LEAF_WIDTH)
     if len(shown) > 1 and len(lines) > _MAX_LINES:
-        moved = words.most_moving(shown, node)
+        moved = words.most_moving(shown)
         lines = in_lines(moved, _LEAF_WIDTH, separator=", ")
     return [*lines, *facts]
 

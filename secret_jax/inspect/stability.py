@@ -11,7 +11,7 @@ from secret_jax.data.rows import group_numbers
 from secret_jax.data.validation import checked_weight
 from secret_jax.inspect.equations import CategorySplit, conditions_at, rounded_split
 from secret_jax.inspect.view import estimator_of
-from secret_jax.runtime.optional import imported
+from secret_jax.runtime.environment import imported
 from secret_jax.runtime.progress import Stage, shown
 from secret_jax.runtime.values import is_integer
 from secret_jax.tree.structure import Tree
@@ -31,19 +31,18 @@ def stability(
     """Fit a model again on reweighted rows, and count what the trees split on.
 
     A column that only some of the trees split on may be one of several that would do as
-    well.
+    well. A resample multiplies the weight of each row, or group, by a draw from the
+    exponential distribution: the Bayesian bootstrap (Rubin, Annals of Statistics 9,
+    1981; of trees Philipp, Zeileis and Strobl, COMPSTAT 2016). So no row has a copy,
+    which could not judge it, and every resample has all classes and categories.
 
     Parameters
     ----------
-    X : array-like or DataFrame of shape (n_rows, n_features)
-    y : array-like of shape (n_rows,) or (n_rows, n_outputs)
-        The rows that the model was fitted on, or others like them.
-    sample_weight : array-like of shape (n_rows,), optional
-    groups : array-like of shape (n_rows,), optional
-        Names of what rows belong to, as persons or places: all rows of one are weighed
-        alike, and fits know of them, as `SecretRegressor.fit`.
-    n_resamples : int, default=30
-        At least 2; each costs a fit.
+    X, y, sample_weight, groups
+        The rows that the model was fitted on, or others like them, as in `fit`; rows of
+        a group are weighed alike.
+    n_resamples : int, at least 2
+        Each costs a fit.
     random_state : int, RandomState instance or None
         Draws the weights.
     verbose : int, default=1
@@ -57,21 +56,6 @@ def stability(
         root, splits on it, ``in_tree``, whether the fitted tree does, and of the
         thresholds of splits on it alone the ``low`` and ``high`` decile and the
         ``median``. In ``attrs`` the ``n_leaves`` of each resample's tree.
-
-    Raises
-    ------
-    ImportError
-        If pandas is not installed.
-    ValueError
-        If a parameter means nothing, or the rows cannot be used.
-
-    Notes
-    -----
-    A resample multiplies the weight of each row, or group, by a draw from the
-    exponential distribution: the Bayesian bootstrap (Rubin, Annals of Statistics 9,
-    1981; of trees Philipp, Zeileis and Strobl, COMPSTAT 2016). No row is there twice,
-    since copies of a row cannot judge each other, and none is left out, so that every
-    resample has all classes and categories.
 
     Examples
     --------
@@ -100,45 +84,38 @@ def stability(
             drawn = random.exponential(size=group.max() + 1)[group] * weight
             again: Any = clone(model)
             again.verbose = 0  # which subclasses may not have as a parameter
-            again.fit(X, y, drawn, groups=groups)
-            trees.append(again.tree_)
+            trees.append(again.fit(X, y, drawn, groups=groups).tree_)
     return _frequencies(trees)
 
 
 def _frequencies(trees: list[Tree]) -> Any:
+    """The table of `stability`; the first tree is the fitted one."""
     rows = []
     for number, tree in enumerate(trees):
         for node in np.flatnonzero(~tree.is_leaf).tolist():
-            for _, split in conditions_at(tree, node):
-                cut = np.nan
-                if isinstance(split, CategorySplit):
-                    columns = [split.column]
-                else:
-                    columns = [term.column for term in split.terms]
-                    if [term.asks for term in split.terms] == ["number"]:
+            for split in conditions_at(tree, node):
+                on, cut = (split,), np.nan
+                if not isinstance(split, CategorySplit):
+                    on = split.terms
+                    if [term.asks for term in on] == ["number"]:
                         cut = rounded_split(split).threshold
-                rows += [(number, node == 0, column, cut) for column in columns]
+                rows += [(number, node == 0, one.column, cut) for one in on]
     pandas = imported("pandas", "Tables", "data")
-    asked = pandas.DataFrame(rows, columns=["tree", "at_root", "column", "threshold"])
-    asked = asked.astype({"at_root": bool, "threshold": float})
-    others = asked[asked["tree"] > 0]
-
-    def share(rows: Any) -> Any:
-        return rows.groupby("column")["tree"].nunique() / (len(trees) - 1)
-
-    cuts, index = others.groupby("column")["threshold"], sorted(set(asked["column"]))
+    asked = pandas.DataFrame(rows, columns=["tree", "at_root", "column", "cut"])
+    asked = asked.astype({"at_root": bool, "cut": float})
+    others, n_others = asked[asked["tree"] > 0], len(trees) - 1
+    again, at_root = (
+        some.groupby("column") for some in (others, others[others["at_root"]])
+    )
     table = pandas.DataFrame(
         {
-            "resamples": share(others),
-            "at_root": share(others[others["at_root"]]),
-            "in_tree": pandas.Series(index, index).isin(
-                asked["column"][asked["tree"] == 0]
-            ),
-            "low": cuts.quantile(0.1),
-            "median": cuts.median(),
-            "high": cuts.quantile(0.9),
-        },
-        index=index,
+            "resamples": again["tree"].nunique() / n_others,
+            "at_root": at_root["tree"].nunique() / n_others,
+            "in_tree": asked.groupby("column")["tree"].min() == 0,
+            "low": again["cut"].quantile(0.1),
+            "median": again["cut"].median(),
+            "high": again["cut"].quantile(0.9),
+        }
     ).fillna({"resamples": 0.0, "at_root": 0.0})
     table.index = [str(trees[0].schema.names[column]) for column in table.index]
     table = table.sort_values(["resamples", "at_root"], ascending=False, kind="stable")

@@ -1,7 +1,7 @@
 """Tables: of the nodes, and of their equations with standard errors, as data and text.
 
 Numbers are in the units of the data. What a page, a summary and a DataFrame say of an
-equation are the same terms of `secret_jax.inspect.equations.LinearModel`.
+equation are the same terms of `secret_jax.inspect.equations.Equation`.
 """
 
 import json
@@ -18,16 +18,14 @@ from secret_jax.inspect import words
 from secret_jax.inspect.equations import (
     CategorySplit,
     check_node,
-    clip_range_of,
     conditions_at,
     in_steps,
-    model_in_original_units,
     printed_model,
     rounded_split,
 )
 from secret_jax.inspect.printing import counted_leaves, number
 from secret_jax.inspect.view import Readable, View, as_view
-from secret_jax.runtime.optional import imported
+from secret_jax.runtime.environment import imported
 from secret_jax.runtime.values import is_real
 from secret_jax.tree.structure import SplitKind, StopReason, Tree
 
@@ -55,22 +53,19 @@ def to_dataframe(tree: Readable, *, output: int | str | None = None) -> Any:
     pandas.DataFrame
         One row per node, parents before their children:
 
-        - ``node``, ``parent``, ``left``, ``right``: ids as `apply` gives them, or -1;
-          ``depth``.
+        - ``node``, ``parent``, ``left``, ``right`` (-1: none), and ``depth``.
         - ``kind``: "axis", "oblique", "discrete", "conjunction" or "leaf"; ``split``:
-          the condition to go left, in words.
+          the condition to go left.
         - ``attribute``: the column of an axis or discrete split; ``factors`` of axis
           and oblique splits as JSON, ``{"length": 1.0, "weight": -2.26}``, and the
           ``threshold`` of their sum, as printed; numbers of gates are not rounded.
-        - ``rows``: sum of the weights of the training rows; ``share`` of all.
+        - ``rows``: weight of the training rows; ``share`` of all.
         - ``gain`` of the split as the search measured it; comparable within a tree. Of
           a fixed split what the models of its sides save, in squared error or loss.
-        - ``stop_reason``: why a leaf was not split, in words.
+        - ``stop_reason``: why a leaf was not split.
         - ``mean`` of the target on these rows, or the share of the class; ``error``:
-          root mean squared error of the node's model on them, in units of the target,
-          or with a loss its mean.
-        - ``model``: the equation of the node, of inner nodes too; its value is clipped
-          to [``low``, ``high``].
+          root mean squared error of the node's model on them, or with a loss its mean.
+        - ``model``: the equation, of inner nodes too, clipped to [``low``, ``high``].
 
         Of several outputs the last five are there for each: ``mean of A`` and so on.
 
@@ -78,35 +73,34 @@ def to_dataframe(tree: Readable, *, output: int | str | None = None) -> Any:
     ------
     ImportError
         If pandas is not installed.
-    ValueError
-        If ``output`` does not exist.
     """
     view = as_view(tree, output, several=True)
-    equations = view.equations
-    several = len(equations) > 1
-    whole = view.tree if several else equations[0]
+    several = len(view.trees) > 1
+    whole = view.tree if several else view.trees[0]
     rows = [_node_row(whole, node) for node in range(whole.n_nodes)]
-    for name, one in zip(whole.schema.target_names, equations, strict=True):
+    for i, (name, one) in enumerate(
+        zip(whole.schema.target_names, view.trees, strict=True)
+    ):
         suffix, schema = f" of {name}" * several, one.schema
         for node, row in enumerate(rows):
+            equation = view.equations(node)[i]
             mean_loss = max(float(one.train_error[node, 0]), 0.0)
-            low, high = clip_range_of(one, node)
             row |= {
                 f"mean{suffix}": float(schema.restore_target(one.mean[node, 0])),
                 f"error{suffix}": one.loss.reported(mean_loss, schema.target_scale),
-                f"model{suffix}": words.model_equation(one, node),
-                f"low{suffix}": low,
-                f"high{suffix}": high,
+                f"model{suffix}": " ".join(words.model_parts(equation)),
+                f"low{suffix}": equation.low,
+                f"high{suffix}": equation.high,
             }
     return _frame(rows)
 
 
 def _node_row(tree: Tree, node: int) -> dict[str, Any]:
-    kind, is_leaf = SplitKind(int(tree.kind[node])), bool(tree.is_leaf[node])
-    attribute, factors, threshold = None, None, math.nan
-    several = len(tree.comparisons_at(node)) > 1
-    if not is_leaf and not several:
-        ((_, split),) = conditions_at(tree, node)
+    kind, attribute = SplitKind(int(tree.kind[node])), None
+    is_leaf, factors, threshold = bool(tree.is_leaf[node]), None, math.nan
+    conditions = [] if is_leaf else conditions_at(tree, node)
+    if len(conditions) == 1:
+        (split,) = conditions
         if isinstance(split, CategorySplit):
             attribute = split.name
         else:
@@ -124,7 +118,7 @@ def _node_row(tree: Tree, node: int) -> dict[str, Any]:
     return {
         "node": node,
         **{name: int(getattr(tree, name)[node]) for name in neighbours},
-        "kind": "conjunction" if several else kind.name.lower(),
+        "kind": "conjunction" if len(conditions) > 1 else kind.name.lower(),
         "split": None if is_leaf else words.split_sentence(tree, node),
         "attribute": attribute,
         "factors": factors,
@@ -168,12 +162,12 @@ def coefficients(
     Returns
     -------
     pandas.DataFrame
-        One row per term, the one that moves the prediction most first, after a first
-        row for the value at the center of the node's rows. Categories that share a
-        number, and are printed together, have a row each:
+        First a row for the value at the center of the node's rows, then one per term,
+        the one that moves the prediction most first; of categories that are printed
+        together one each:
 
         - ``node``, ``term`` (as it is printed alone), ``column``; of several outputs
-          ``output`` as well, or ``class``: every class has an equation of its own.
+          ``output`` as well, or ``class``.
         - ``coefficient`` in units of the target per unit of the column; of an indicator
           the difference to rows without it.
         - ``standard_error``, and ``low`` and ``high`` of the interval; NaN where there
@@ -186,12 +180,12 @@ def coefficients(
     ImportError
         If pandas is not installed.
     ValueError
-        If the node or output does not exist, or the coverage is none.
+        If the node does not exist.
 
     Notes
     -----
     Standard errors are ``s * sqrt(diag(inverse(C)) / n)`` with s² the noise of the node
-    (`secret_jax.tree.degrees.noise_variance`), n the weight of its rows, and C the
+    (`secret_jax.tree.totals.noise_variance`), n the weight of its rows, and C the
     second moments of the columns in the equation, those of the parent counting as
     thirty rows. They take the splits and the choice of terms as given and the noise as
     the same for all rows, so intervals are too narrow where a node has few rows for its
@@ -212,12 +206,11 @@ def coefficients(
     view = as_view(tree, output, several=True)
     if node is not None:
         check_node(view.tree, node)
-    several, kind = len(view.equations) > 1, "class" if view.classes else "output"
+    several, kind = len(view.trees) > 1, "class" if view.classes else "output"
     names = view.tree.schema.target_names if several else ("",)
     leaves, rows = np.flatnonzero(view.tree.is_leaf).tolist(), list[dict[str, Any]]()
     for one in leaves if node is None else [node]:
-        for name, equation in zip(names, view.equations, strict=True):
-            model = model_in_original_units(equation, one)
+        for name, model in zip(names, view.equations(one), strict=True):
             lines = [(CENTER, None, model.level, model.level_error, math.nan, math.nan)]
             lines += [
                 (t.label, t.name, t.factor, t.error, t.here, t.effect)
@@ -247,18 +240,15 @@ def summary(
     Returns
     -------
     str
-        First the rows and leaves, and the share of the variance that is explained on
-        the training rows (with a loss its mean). Then for each leaf its rows, the value
-        at their center, and for each term of its equation the coefficient, its standard
-        error, their ratio t, and an interval by the normal distribution, as printed
-        elsewhere (a dash where errors are not known). `coefficients` says what standard
-        errors are.
+        The share of the variance that is explained on the training rows (with a loss
+        its mean); then of each leaf the value at the center of its rows, and the terms
+        of its equation as printed elsewhere, with standard errors (see `coefficients`;
+        a dash where they are not known), the ratio t, and normal intervals.
 
     Raises
     ------
     ValueError
-        If the coverage is none, or several numbers are predicted and ``output`` is not
-        given.
+        If several numbers are predicted, and ``output`` is not given.
 
     Examples
     --------
@@ -288,17 +278,16 @@ def summary(
     for node in np.flatnonzero(whole.is_leaf).tolist():
         path = f"[{node}] {words.path_sentence(whole, node)}"
         lines += ["=" * _WIDTH, *textwrap.wrap(path, _WIDTH)]
-        for equation in view.equations_of(node):
-            loss, schema = equation.loss, equation.schema
-            error = max(float(equation.train_error[node, 0]), 0.0)
-            error = number(loss.reported(error, schema.target_scale), digits=4)
-            facts = f"n = {number(float(equation.weight[node]))}, {loss.error_name}"
-            facts = f"{schema.target_name}: {facts} {error}"
+        for i in view.shown_in(node):
+            one, equation = view.trees[i], view.equations(node)[i]
+            error = max(float(one.train_error[node, 0]), 0.0)
+            error = number(one.loss.reported(error, one.schema.target_scale), digits=4)
+            facts = f"n = {number(float(one.weight[node]))}, {one.loss.error_name}"
+            facts = f"{equation.target}: {facts} {error}"
             lines += [*textwrap.wrap(facts, _WIDTH), _cells("", heads), "-" * _WIDTH]
-            model = model_in_original_units(equation, node)
-            figures = [(CENTER, model.level, model.level_error)]
-            printed = printed_model(model).terms
-            figures += [(words.term_words(t), t.factor, t.main.error) for t in printed]
+            figures = [(CENTER, equation.level, equation.level_error)]
+            printed = printed_model(equation).terms
+            figures += [(words.term_words(t), t.factor, t.error) for t in printed]
             for term, value, error in figures:
                 cells = [f"{value:.4g}", *"----"]
                 if error > 0:
@@ -323,24 +312,23 @@ class NodeTable(NamedTuple):
 
 def node_table(view: View, node: int, max_terms: int) -> NodeTable:
     """List the largest terms of a node; of several classes these are the columns."""
-    if len(view.equations) == 1:
-        model = model_in_original_units(view.equations[0], node)
+    if len(view.trees) == 1:
+        (model,) = view.equations(node)
         printed = printed_model(model, max_terms=max_terms)
         level = in_steps(model.level, model.target_spread)
         lines = [[CENTER, level, _around(model.level_error), ""]]
         for term in printed.terms:
             moves = number(math.copysign(term.effect, term.factor), digits=2)
-            error = _around(term.main.error)
-            lines.append([words.term_words(term), number(term.factor), error, moves])
+            cells = number(term.factor), _around(term.error), moves
+            lines.append([words.term_words(term), *cells])
         heads = ["term", "coefficient", "std. error", "moves"]
         return NodeTable(heads, lines, len(printed.hidden))
     shown = view.shown_in(node)
     effects, cells = defaultdict[str, float](float), {}
     constants = ["constant"]
     for place, equation in enumerate(view.equations_of(node)):
-        model = model_in_original_units(equation, node)
-        printed = printed_model(model, merged=False)
-        constants.append(number(printed.constant))
+        printed = printed_model(equation, merged=False)
+        constants.append(number(printed.intercept))
         for term in printed.terms:
             name = words.term_words(term)
             cells.setdefault(name, [""] * len(shown))[place] = number(term.factor)

@@ -77,7 +77,7 @@ def export_text(
         label = f"[{node}] "
         if leaf or cut:
             for equation in view.equations_of(node):
-                parts = words.model_parts(equation, node, wording)
+                parts = words.model_parts(equation, wording)
                 lines.extend(_wrapped(parts, indent, label))
                 label = " " * len(label)
             facts = [*view.facts(node), view.range_facts(node, precision)]
@@ -159,7 +159,7 @@ def dot_code(view: View, max_depth: int | None) -> str:
     for node in in_order(tree, max_depth):
         facts, more = ", ".join(view.facts(node)), ""
         equations = [
-            words.model_parts(o, node, _OF_BOXES) for o in view.equations_of(node)
+            words.model_parts(one, _OF_BOXES) for one in view.equations_of(node)
         ]
         if tree.is_leaf[node]:
             reason = StopReason(int(tree.stop_reason[node])).sentence

@@ -1,14 +1,15 @@
 """The view of a fitted tree: what is in a node, in words, numbers and colours.
 
-Text, tables, pictures, pages and programs ask it for the k equations of a node, and for
-what follows from them by the link of the loss, so none of them has to know what the
-target is. Of numbers, and of two classes, k is one.
+Text, tables, pictures and pages ask it for the k equations of a node, which it makes
+once, and for what follows from them by the link of the loss, so none of them has to
+know what the target is. Of numbers, and of two classes, k is one.
 """
 
 import math
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
@@ -19,10 +20,13 @@ from secret_jax.data.labels import validated_labels
 from secret_jax.data.rows import Table
 from secret_jax.data.validation import validated_targets
 from secret_jax.inspect.equations import (
+    Equation,
+    LinearSplit,
+    conditions_at,
     in_steps,
     model_in_original_units,
     printed_model,
-    reading_cost,
+    rounded_split,
 )
 from secret_jax.inspect.printing import (
     class_colors,
@@ -109,10 +113,11 @@ class View:
     classes: Classes | None = None
     only: int | None = None
     n_outputs: int = 1
+    _equations: dict[int, list[Equation]] = field(default_factory=dict, init=False)
 
     @cached_property
-    def equations(self) -> list[Tree]:
-        """Trees restricted to one output, for every equation of a node."""
+    def trees(self) -> list[Tree]:
+        """The tree restricted to one output, for every equation of a node."""
         tree = self.tree
         if self.classes is None and tree.n_outputs == 1:
             return [tree]
@@ -120,18 +125,39 @@ class View:
             return [tree.output(self.only)]
         return [tree.output(output) for output in range(tree.n_outputs)]
 
+    def equations(self, node: int) -> list[Equation]:
+        """Equations of a node, one for each of the ``trees``, with all digits."""
+        if node not in self._equations:
+            found = [model_in_original_units(tree, node) for tree in self.trees]
+            self._equations[node] = found
+        return self._equations[node]
+
     def shown_in(self, node: int) -> list[int]:
         """Positions of the equations shown in a node: of classes with rows."""
-        if len(self.equations) == 1 or self.tree.is_soft:  # gates mix all in
-            return list(range(len(self.equations)))
+        if len(self.trees) == 1 or self.tree.is_soft:  # gates mix all in
+            return list(range(len(self.trees)))
         return np.flatnonzero(self.tree.mean[node] > 0).tolist()
 
-    def equations_of(self, node: int) -> list[Tree]:
-        return [self.equations[i] for i in self.shown_in(node)]
+    def equations_of(self, node: int) -> list[Equation]:
+        return [self.equations(node)[i] for i in self.shown_in(node)]
 
     def n_numbers(self, precision: int | None = None) -> int:
-        (first, *others) = self.equations
-        return reading_cost(self.tree if others else first, precision)
+        """Count the numbers in the splits and the equations of leaves, as printed.
+
+        A gate has two more, its width and the shares of a row.
+        """
+        tree, count = self.tree, 0
+        leaves = np.flatnonzero(tree.is_leaf).tolist()
+        for equation in chain(*map(self.equations, leaves)):
+            terms = printed_model(equation, precision).terms
+            count += 1 + sum(1 + (term.at != 0) for term in terms)
+        for node in np.flatnonzero(~tree.is_leaf).tolist():
+            for split in conditions_at(tree, node):
+                count += 1
+                if isinstance(split, LinearSplit):
+                    n_terms = len(rounded_split(split, precision).terms)
+                    count += (n_terms if n_terms > 1 else 0) + 2 * (split.width > 0)
+        return count
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -186,7 +212,7 @@ class View:
         lines = [f"[n]: node n; {share}, both on the training rows"]
         lines += [self.meaning] * bool(self.meaning)
         leaves = np.flatnonzero(self.tree.is_leaf).tolist()
-        if any(len(self.shown_in(leaf)) < len(self.equations) for leaf in leaves):
+        if any(len(self.shown_in(leaf)) < len(self.trees) for leaf in leaves):
             lines.append(
                 "scores of classes without rows in a leaf are left out there; "
                 "predict_proba counts them"
@@ -222,7 +248,7 @@ class View:
         """Range of a node's predictions, ``in_full`` in words; empty if unbounded."""
         if not self.is_scalar or self.tree.n_outputs > 1:
             return ""
-        model = model_in_original_units(self.equations[0], node)
+        (model,) = self.equations(node)
         if self.classes is not None:
             ends = [model.low, model.high] if model.terms else [model.intercept]
             if math.isinf(ends[0]):

@@ -4,6 +4,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,9 @@ from secret_jax.data.dates import WEEKDAY
 from secret_jax.data.schema import Role
 from secret_jax.inspect.equations import (
     CategorySplit,
+    Equation,
     LinearSplit,
-    PrintedTerm,
+    Term,
     check_counts,
     clip_range_of,
     conditions_at,
@@ -68,7 +70,8 @@ def split_sentence(tree: Tree, node: int, side: Side = "left", **options: Any) -
 
 def model_equation(tree: Tree, node: int, **options: Any) -> str:
     """Write the equation of a node in one line; options are those of `Wording`."""
-    return " ".join(model_parts(tree, node, Wording(**options)))
+    equation = model_in_original_units(tree, node)
+    return " ".join(model_parts(equation, Wording(**options)))
 
 
 def split_parts(
@@ -80,10 +83,11 @@ def split_parts(
     hold they are turned round, joined by "or".
     """
     word, parts = ("and " if side == "left" else "or "), []
-    all_hold = side == "left" and len(tree.comparisons_at(node)) > 1
-    for place, one in conditions_at(tree, node):
-        more = _comparison_parts(tree, place, one, wording, side)
-        if all_hold and isinstance(one, LinearSplit) and one.missing_left:
+    conditions = conditions_at(tree, node)
+    for one in conditions:
+        more = _condition_parts(tree, one, wording, side)
+        gap = side == "left" and isinstance(one, LinearSplit) and one.missing_left
+        if gap and len(conditions) > 1:
             more[0] = f"({more[0]}"
             more[-1] += ")"
         more[0] = word * bool(parts) + more[0]
@@ -91,20 +95,14 @@ def split_parts(
     return parts
 
 
-def _comparison_parts(
-    tree: Tree,
-    place: int,
-    split: LinearSplit | CategorySplit,
-    wording: Wording,
-    side: Side,
+def _condition_parts(
+    tree: Tree, split: LinearSplit | CategorySplit, wording: Wording, side: Side
 ) -> list[str]:
     if isinstance(split, CategorySplit):
         sides = (split.left, split.right)
         listed, other = sides if side == "left" else sides[::-1]
-        name, n_max = quoted(split.name), wording.max_categories
-        return _membership(name, listed, other, n_max)
-    hard_axis = tree.kind[place] == SplitKind.AXIS and split.width == 0
-    if hard_axis and split.terms[0].asks == "missing":
+        return _membership(quoted(split.name), listed, other, wording.max_categories)
+    if split.width == 0 and [term.asks for term in split.terms] == ["missing"]:
         # The indicator is 1 where the value is missing.
         missing = (side == "left") == (not split.at_most)
         return [f"{quoted(split.terms[0].name)} is {'' if missing else 'not '}missing"]
@@ -162,17 +160,15 @@ def _membership(
     return [f"{name} {word}", "{" + items[0], *items[1:]]
 
 
-def model_parts(tree: Tree, node: int, wording: Wording = PLAIN) -> list[str]:
+def model_parts(equation: Equation, wording: Wording = PLAIN) -> list[str]:
     """Write the equation of a node in parts of lines, the largest effects first."""
-    model = model_in_original_units(tree, node)
-    printed = printed_model(model, wording.precision, wording.max_terms)
+    printed = printed_model(equation, wording.precision, wording.max_terms)
     summands = [
-        (term.factor, term_words(term, wording.max_categories))
-        for term in printed.terms
+        (t.factor, term_words(t, wording.max_categories)) for t in printed.terms
     ]
-    if printed.constant != 0 or not summands:
-        summands.insert(0, (printed.constant, ""))
-    parts = [f"{quoted(model.target)} =", *_sum(summands)]
+    if printed.intercept != 0 or not summands:
+        summands.insert(0, (printed.intercept, ""))
+    parts = [f"{quoted(printed.target)} =", *_sum(summands)]
     if printed.hidden:
         mean, n = printed.hidden_mean, len(printed.hidden)
         count = counted(n, "smaller term adds", "smaller terms add")
@@ -181,14 +177,13 @@ def model_parts(tree: Tree, node: int, wording: Wording = PLAIN) -> list[str]:
     return parts
 
 
-def term_words(term: PrintedTerm, max_categories: int | None = MAX_CATEGORIES) -> str:
+def term_words(term: Term, max_categories: int | None = MAX_CATEGORIES) -> str:
     """Write what the factor of a term is multiplied by."""
-    column, categories = term.main.name, term.categories
-    name = _in_brackets(column)
-    if term.main.asks == "missing" or categories == (None,):
+    name, categories = _in_brackets(term.name), term.categories
+    if term.asks == "missing" or categories == (None,):
         return f"[{name} is missing]"
     if not categories:
-        name, sign = quoted(column), "-" if term.at > 0 else "+"
+        name, sign = quoted(term.name), "-" if term.at > 0 else "+"
         return f"({name} {sign} {number(abs(term.at))})" if term.at else name
     if len(categories) == 1:
         return f"[{name} = {_in_brackets(categories[0])}]"
@@ -202,12 +197,11 @@ def _in_brackets(name: Any) -> str:
     return name if plain and name.isprintable() else quoted(name)
 
 
-def most_moving(equations: Sequence[Tree], node: int) -> list[str]:
+def most_moving(equations: Sequence[Equation]) -> list[str]:
     """Count the equations of a node, and name the columns that move them most."""
     effects: defaultdict[str, float] = defaultdict(float)
-    for tree in equations:
-        for term in model_in_original_units(tree, node).terms:
-            effects[term.name] += term.effect
+    for term in chain(*(equation.terms for equation in equations)):
+        effects[term.name] += term.effect
     order = sorted(effects, key=lambda name: -effects[name])
     names = [quoted(name) for name in order[:_N_MOVING]]
     words = f"equations of {len(equations)} classes"
@@ -234,9 +228,9 @@ def path_sentence(tree: Tree, node: int) -> str:
             words = " ".join(split_parts(tree, parent, _OF_PATHS, side))
             conditions[parent] = 0.0, f"({words})"
             continue
-        for place, one in conditions_at(tree, parent):
-            sentence = " ".join(_comparison_parts(tree, place, one, _OF_PATHS, side))
-            key, bound = (place,), 0.0
+        for one in conditions_at(tree, parent):
+            sentence = " ".join(_condition_parts(tree, one, _OF_PATHS, side))
+            key, bound = one, 0.0
             # Where missing values have a side of their own, a looser bound is not
             # implied by a tighter one.
             if isinstance(one, LinearSplit) and one.missing_left is None:
@@ -266,7 +260,11 @@ def facts_of(tree: Tree) -> list[str]:
             "so few rows the others say no more than noise "
             "(leaf__drops_regressors=False)"
         )
-    in_sums = _in_sums(tree)
+    leaf, gate = tree.is_leaf, tree.gate_width[tree.node_of] > 0
+    sums = (tree.kind == SplitKind.OBLIQUE) | gate
+    in_sums = np.any(tree.direction[sums], axis=0)
+    slopes = np.any(tree.coefficient[leaf, :, 1:], axis=(0, 1))
+    in_sums[: len(slopes)] |= slopes
     facts.append("; ".join(_missing_values(tree, in_sums)))
     bounded = []
     for column, low, high in schema.tails:
@@ -325,7 +323,7 @@ def _saved(tree: Tree) -> Iterator[str]:
 
 
 def _missing_values(tree: Tree, in_sums: np.ndarray) -> Iterator[str]:
-    """Say what unknown categories and missing numbers count as in the sums."""
+    """Say what unknown categories and missing numbers count as, in sums and splits."""
     schema = tree.schema
     # Otherwise splits on one column know a side of its gaps.
     axis = (tree.kind == SplitKind.AXIS) & (not schema.missing_columns)
@@ -333,12 +331,11 @@ def _missing_values(tree: Tree, in_sums: np.ndarray) -> Iterator[str]:
     means, in_splits, nothing = [], [], []
     for column, share in schema.missing_shares:
         name, position = quoted(schema.names[column]), schema.position_of(column)
-        if share >= 1:
-            nothing.append(name)
-            continue
         mean = number(schema.center[position], digits=4)
         words = f"{name} {mean} ({number(100 * share, digits=2)} % missing)"
-        if in_sums[position]:
+        if share >= 1:
+            nothing.append(name)
+        elif in_sums[position]:
             means.append(words)
         elif compared[position]:
             in_splits.append(words)
@@ -355,16 +352,6 @@ def _missing_values(tree: Tree, in_sums: np.ndarray) -> Iterator[str]:
     ):
         if columns:
             yield f"{fact}: {listed(columns, n_max=_N_COLUMNS)}"
-
-
-def _in_sums(tree: Tree) -> np.ndarray:
-    """Mask of the columns that equations, sums in splits and gates compute with."""
-    leaf, gate = tree.is_leaf, tree.gate_width[tree.node_of] > 0
-    in_sums = np.zeros(tree.direction.shape[1], bool)
-    slopes = np.any(tree.coefficient[leaf, :, 1:], axis=(0, 1))
-    in_sums[: len(slopes)] |= slopes
-    sums = (tree.kind == SplitKind.OBLIQUE) | gate
-    return in_sums | np.any(tree.direction[sums], axis=0)
 
 
 def mixture_facts(tree: Tree) -> str:

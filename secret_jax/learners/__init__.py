@@ -2,11 +2,10 @@
 
 from secret_jax.learners.cart import CartSplits
 from secret_jax.learners.conjunctive import ConjunctiveSplits
-from secret_jax.learners.guide import GuideSplits
+from secret_jax.learners.guide import GuideSplits, SupportSplits
 from secret_jax.learners.m5 import M5Linear, M5Pruning, M5Splits
 from secret_jax.learners.phd import PhdSplits
 from secret_jax.learners.retis import RetisSplits
-from secret_jax.learners.support import SupportSplits
 
 __all__ = [
     "CartSplits",

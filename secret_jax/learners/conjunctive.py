@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import zip_longest
 from numbers import Integral
 from typing import Annotated, Any, NamedTuple
 
@@ -12,13 +11,19 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from secret_jax.data.learning import ColumnOptions
-from secret_jax.data.ragged import RaggedRows
-from secret_jax.learners.residuals import Residuals, residuals
-from secret_jax.learners.screened import Screen
-from secret_jax.learners.thresholds import quantiles, ranked
+from secret_jax.learners.thresholds import ROUNDING, quantiles, ranked
 from secret_jax.models.ridge import Ridge
+from secret_jax.runtime.linalg import safe_divide
 from secret_jax.runtime.values import Range, at_least, real
-from secret_jax.splits.chosen import Pick, chosen_rows, split_of
+from secret_jax.splits.axis import (
+    Pick,
+    Projections,
+    attributes,
+    chosen_rows,
+    leading_component,
+    order_of_means,
+    split_of,
+)
 from secret_jax.splits.interface import (
     NO_COMPARISON,
     Comparison,
@@ -28,14 +33,19 @@ from secret_jax.splits.interface import (
 )
 from secret_jax.splits.labelled import left_rows
 from secret_jax.splits.rss import RssSplits
+from secret_jax.splits.rss_nodes import (
+    Nodes,
+    best_cuts,
+    exact_sides,
+    gains_of_cuts,
+    prepared,
+)
 from secret_jax.tree.structure import SplitKind
 
 # How many times the share of rows between two coarse thresholds is looked at about one.
 _NEAR = 2.0
 # Sides that get exact scores: with five, trees err as much.
 _N_FINALISTS = 3
-# By chance alone models do not spend more degrees of freedom than this share of rows.
-_MOST_SPENT = 0.25
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,13 +70,13 @@ class ConjunctiveSplits(SplitFinder):
 
     Notes
     -----
-    The reference evolves columns, sides and cuts by genetic algorithms. On six tables
-    that gained less than adding conditions one by one, in five to fifty times the time.
+    The reference evolves conditions by genetic algorithms. On six tables that gained
+    less than adding them one by one, in five to fifty times the time.
 
     References
     ----------
     J. M. Lanning. A Kernelized Genetic Algorithm Decision Tree with Information
-    Criteria. PhD dissertation, University of Tennessee, 2008.
+    Criteria. Dissertation, University of Tennessee, 2008.
 
     Examples
     --------
@@ -116,23 +126,13 @@ class ConjunctiveSplits(SplitFinder):
     def find(self, level: Level) -> Split:
         """The best split of every node; see `RssSplits` for its gain."""
         options = self.scores
-        left = residuals(
-            level, linear=True, ridge=options.ridge, most=options.most_regressors
-        )
-        screen = Screen.of(level, left, options.n_thresholds)
-        found, n_held = _greedy(self, screen)
-        found = _sharpened(found, n_held, left, level, options.n_thresholds)
-        weight = level.weight.astype(np.float64)
-        total = level.rows.sums(weight)
-        square = level.rows.sums(weight * left.residual**2).sum(axis=1)
-        square += total * np.sum(left.offset**2, axis=1)
-        noise = square / np.maximum(total - level.degrees, 1.0)
-        # A model with a ridge spends less than one degree of freedom on a regressor;
-        # the split itself, the second mean and each further condition one.
-        spent = 2.0 + np.sum(1.0 - left.models.penalty[:, 1:], axis=1)
-        chance_gain = noise * np.minimum(spent, _MOST_SPENT * total)
-        chance_gain += (n_held - 1) * noise
-        return _split_on(found, n_held, level, left.pure, chance_gain)
+        nodes = prepared(level, options.ridge, options.most_regressors)
+        screen = _Screen.of(level, nodes, options)
+        found, n_held = _sharpened(*_greedy(self, screen), screen)
+        found = found._replace(gain=found.gain * nodes.unit**2)
+        # Each further condition spends a degree of freedom.
+        chance_gain = nodes.chance_gain + (n_held - 1) * nodes.noise
+        return _split_on(found, n_held, level, nodes.pure, chance_gain)
 
 
 class _Condition(NamedTuple):
@@ -146,11 +146,6 @@ class _Condition(NamedTuple):
         below = self.pick.projection <= level.rows.spread(self.pick.threshold)
         return below ^ level.rows.spread(self.above)
 
-    def where(self, chosen: np.ndarray, other: _Condition, level: Level) -> _Condition:
-        """This condition in some nodes, and another one in all others."""
-        pick = self.pick.where(chosen, other.pick, level)
-        return _Condition(pick, np.where(chosen, self.above, other.above))
-
 
 class _Found(NamedTuple):
     """Conditions of each node that hold together, and what they gain."""
@@ -159,21 +154,125 @@ class _Found(NamedTuple):
     gain: Float[np.ndarray, " n_nodes"]
 
     def where(self, chosen: np.ndarray, other: _Found, level: Level) -> _Found:
-        """These conditions in some nodes, and others in the rest.
+        """These conditions in some nodes, and others, no more of them, in the rest.
 
-        Where they are more, the last ones are theirs in all nodes.
+        Beyond those all nodes have these.
         """
-        pairs = zip_longest(self.conditions, other.conditions)
-        return _Found(
-            [
-                own if one is None else own.where(chosen, one, level)
-                for own, one in pairs
-            ],
-            np.where(chosen, self.gain, other.gain),
+        n, conditions = len(other.conditions), []
+        for own, one in zip(self.conditions, other.conditions, strict=False):
+            pick = own.pick.where(chosen, one.pick, level)
+            conditions.append(_Condition(pick, np.where(chosen, own.above, one.above)))
+        gain = np.where(chosen, self.gain, other.gain)
+        return _Found(conditions + self.conditions[n:], gain)
+
+
+class _Cuts(NamedTuple):
+    """The best cut of both sides of each attribute: of the lower, then of the upper."""
+
+    gain: Float[np.ndarray, "n_nodes 2 n"]  # approximate
+    place: Int[np.ndarray, "n_nodes 2 n"]  # last code on the lower side
+    threshold: Float[np.ndarray, "n_nodes 2 n"]
+    projection: Float[np.ndarray, "n rows"]  # categories by their ranks
+    code: Int[np.ndarray, "n rows"]
+
+
+class _Screen(NamedTuple):
+    """A level whose cuts are screened: numbers, also with gaps, at quantiles."""
+
+    level: Level
+    nodes: Nodes
+    options: RssSplits
+    axis: Projections
+    code: Int[np.ndarray, "n_numbers rows"]
+    cuts: Float[np.ndarray, "n_nodes n_numbers n_cuts"]
+    # (n_nodes, n_numbers, 2, 1 + n_cuts): means of a number of unit variance, and of
+    # its square, between the cuts.
+    between: np.ndarray
+    # (n_values, rows): moments of `Nodes`, whitened coordinates and leading residuals,
+    # all weighted.
+    values: np.ndarray
+
+    @classmethod
+    def of(cls, level: Level, nodes: Nodes, options: RssSplits) -> _Screen:
+        """Prepare the rows of a level."""
+        rows, n_cuts, first = level.rows, options.n_thresholds, nodes.n_outputs
+        leading = leading_component(nodes.design[:first], level)
+        axis = attributes(level, leading)  # numbers first
+        number = axis.projection[: len(axis.kind) - len(level.codes)]
+        share = (np.arange(n_cuts) + 0.5) / n_cuts
+        share[0] = 0.0  # the smallest value: its group may be rare
+        cuts = quantiles(level, ranked(level, number, level.min_weight), share)
+        code = np.zeros(number.shape, np.int32)
+        for cut in np.moveaxis(cuts, -1, 0):
+            code += number > rows.spread(cut)
+        between = np.zeros((level.n_nodes, len(number), 2, n_cuts + 1), np.float32)
+        for which, own in enumerate(nodes.z[axis.attribute[: len(number)]]):
+            powers = level.weight * np.stack([np.ones_like(own), own, own**2])
+            table = rows.sums_by_code(code[which, None], n_cuts + 1, powers)[:, 0]
+            between[:, which] = safe_divide(table[:, 1:], table[:, :1])
+        basis = nodes.design[first + 1 : first + 1 + nodes.n_model]
+        others = rows.transformed(nodes.whitener, basis), leading[None]
+        values = np.concatenate([nodes.moments, *(level.weight * o for o in others)])
+        return cls(level, nodes, options, axis, code, cuts, between, values)
+
+    def best(self, inside: Bool[np.ndarray, " rows"]) -> _Cuts:
+        """The best cuts of the rows inside; what is outside is on neither side."""
+        values = np.where(inside, self.values, np.float32(0))
+        n, n_codes = self.nodes.whole.shape[1], self.cuts.shape[2] + 1
+        table = self.level.rows.sums_by_code(self.code, n_codes, values[:n])
+        slope = self.nodes.cross[:, self.axis.attribute[: len(self.code)]]
+        gain, place = self._gains(table, table[:, :, :1] * self.between, slope)
+        cuts = np.take_along_axis(self.cuts[:, None], place[..., None], axis=3)[..., 0]
+        found = gain, place, cuts, self.axis.projection[: len(self.code)], self.code
+        if len(self.level.codes):
+            pairs = zip(
+                found, self._of_categories(values), (2, 2, 2, 0, 0), strict=True
+            )
+            found = [np.concatenate(pair, axis=axis) for *pair, axis in pairs]
+        return _Cuts(*found)
+
+    def _of_categories(self, values: np.ndarray) -> _Cuts:
+        level, n = self.level, self.nodes.whole.shape[1]
+        table = level.rows.sums_by_code(level.codes, level.n_categories, values)
+        mass, moment = table[:, :, 0], table[:, :, -1]
+        order = order_of_means(mass, moment)
+        table = np.take_along_axis(table, order[:, :, None], axis=3)
+        table = np.pad(table, [(0, 0), (0, 0), (0, 0), (0, 1)])
+        # Ranks as a number of mean zero and unit variance; zero outside.
+        mass = table[:, :, 0]
+        rank = np.arange(mass.shape[2], dtype=np.float32)
+        z = rank - safe_divide(mass @ rank, mass.sum(axis=2))[..., None]
+        total = self.nodes.whole[:, :1, None]
+        z = safe_divide(z, np.sqrt(np.sum(mass * z**2, axis=2, keepdims=True) / total))
+        own = np.stack([mass * z, mass * z**2], axis=2)
+        slope = np.sum(table[:, :, n:-1] * z[:, :, None], axis=3) / total
+        gain, place = self._gains(table[:, :, :n], own, slope)
+        rank = level.rows.looked_up(np.argsort(order, axis=2), level.codes)
+        rank = rank.astype(np.int32)
+        return _Cuts(gain, place, place, rank.astype(np.float32), rank)
+
+    def _gains(
+        self,
+        table: Float[np.ndarray, "n_nodes n n_moments n_codes"],
+        own: Float[np.ndarray, "n_nodes n 2 n_codes"],
+        slope: Float[np.ndarray, "n_nodes n n_model"],
+    ) -> tuple[Float[np.ndarray, "n_nodes 2 n"], Int[np.ndarray, "n_nodes 2 n"]]:
+        """Approximate gain of the best cut after each code but the last, and which."""
+        below = np.cumsum(np.concatenate([table, own], axis=2), axis=3)
+        below, every = below[..., :-1], below[..., -1:]
+        sides = np.concatenate([below, every - below], axis=1)
+        both = np.concatenate([slope, slope], axis=1)
+        # Sums in float32 may fall short of it; exact ones decide.
+        least = self.level.min_weight * np.float32(1 - ROUNDING)
+        gain = gains_of_cuts(
+            self.nodes.whole, least, sides[:, :, :-2], sides[:, :, -2:], both
         )
+        places = np.broadcast_to(np.arange(gain.shape[2]), gain.shape)
+        shape = self.level.n_nodes, 2, slope.shape[1]
+        return tuple(each.reshape(shape) for each in best_cuts(gain, places))
 
 
-def _greedy(finder: ConjunctiveSplits, screen: Screen) -> tuple[_Found, np.ndarray]:
+def _greedy(finder: ConjunctiveSplits, screen: _Screen) -> tuple[_Found, np.ndarray]:
     """Conditions of each node that gain most, and how many, the first ones, it has."""
     level, singles = screen.level, _most_gaining([], screen, finder.n_starts)
 
@@ -207,13 +306,10 @@ def _greedy(finder: ConjunctiveSplits, screen: Screen) -> tuple[_Found, np.ndarr
 
 
 def _most_gaining(
-    held: Sequence[_Condition], screen: Screen, n_best: int = 1
+    held: Sequence[_Condition], screen: _Screen, n_best: int = 1
 ) -> list[_Condition]:
-    """The conditions that gain most where others hold already, or alone.
-
-    The most promising ones get exact gains.
-    """
-    level, axis, left = screen.level, screen.axis, screen.left
+    """The conditions that gain most where others hold, the most promising exactly."""
+    level, axis = screen.level, screen.axis
     inside = [np.ones(len(level.weight), bool), *(one.holds(level) for one in held)]
     inside, n = np.all(inside, axis=0), len(axis.kind)
     cuts, upper = screen.best(inside), np.arange(2 * n) >= n
@@ -234,7 +330,7 @@ def _most_gaining(
         last = level.rows.spread(np.take_along_axis(place, own[:, None], axis=1)[:, 0])
         below = chosen_rows(cuts.code, own % n, level) <= last
         sides.append((below ^ level.rows.spread(own >= n)) & inside)
-    exact = left.models.saved(np.stack(sides), level.min_weight)
+    exact, _ = exact_sides(screen.nodes, np.stack(sides), screen.options.ridge)
     exact -= np.take_along_axis(chance, which, axis=1)
     usable = np.isfinite(np.take_along_axis(gain, which, axis=1))
     gain = np.where(usable, exact, -np.inf)
@@ -255,23 +351,12 @@ def _most_gaining(
 
 
 def _sharpened(
-    found: _Found, n_held: np.ndarray, left: Residuals, level: Level, n_thresholds: int
-) -> _Found:
-    """Move each threshold to the best of some near it, the others being what they are.
-
-    A conjunction is as good as the product of its thresholds: the few quantiles that
-    found it are too coarse for it.
-    """
+    found: _Found, n_held: np.ndarray, screen: _Screen
+) -> tuple[_Found, np.ndarray]:
+    """Move each threshold to the best near it: the quantiles tried first are coarse."""
+    level, n_cuts = screen.level, screen.options.n_thresholds
     rows, conditions, gain = level.rows, list(found.conditions), found.gain
-    design = left.models.design.astype(np.float32)
-    node = np.repeat(np.arange(level.n_nodes), n_thresholds)
-
-    def of_codes(rows: RaggedRows, _: Any, arrays: Any) -> tuple[np.ndarray]:
-        code, design, weight = arrays
-        values = left.models.products(design.T, weight).T
-        return (rows.sums_by_code(code, n_thresholds + 1, values),)
-
-    share = (np.arange(n_thresholds) + 0.5) / n_thresholds
+    share = (np.arange(n_cuts) + 0.5) / n_cuts
     for place, (pick, above) in enumerate(conditions):
         others = [
             one.holds(level) | rows.spread(n_held <= which)
@@ -280,25 +365,18 @@ def _sharpened(
         ]
         inside = np.all(others, axis=0) & (level.weight > 0)
         apart = np.abs(pick.projection - rows.spread(pick.threshold))
-        near = _quantiles(inside, apart, [_NEAR / n_thresholds], level)
+        near = _quantiles(inside, apart, [_NEAR / n_cuts], level)
         near = inside & (apart <= rows.spread(near[:, 0]))
         cuts = _quantiles(near, pick.projection, share.tolist(), level)
-        code = np.zeros((1, len(inside)), np.int32)
-        for cut in cuts.T:
-            code[0] += pick.projection > rows.spread(cut)
-        (sums,) = rows.total(of_codes, (), (code, design, level.weight * inside))
-        below = np.cumsum(sums[:, 0], axis=2)
-        upper = below[..., -1:] - below[..., :-1]
-        sums = np.where(above[:, None, None], upper, below[..., :-1])
-        sums = np.moveaxis(sums, 1, 2).reshape(len(node), -1)
-        gains = left.models.gains(sums, node, level.min_weight)
-        gains = gains.reshape(-1, n_thresholds)
-        best = gains.argmax(axis=1)
-        better = (n_held > place) & np.isfinite(gain) & (gains.max(axis=1) > gain)
-        gain = np.where(better, gains.max(axis=1), gain)
+        below = np.stack([pick.projection <= rows.spread(cut) for cut in cuts.T])
+        sides = (below ^ rows.spread(above)) & inside
+        gains, _ = exact_sides(screen.nodes, sides, screen.options.ridge)
+        best, most = gains.argmax(axis=1), gains.max(axis=1)
+        better = (n_held > place) & np.isfinite(gain) & (most > gain)
+        gain = np.where(better, most, gain)
         cut = np.where(better, cuts[np.arange(len(best)), best], pick.threshold)
         conditions[place] = _Condition(pick._replace(threshold=cut), above)
-    return _Found(conditions, gain)
+    return _Found(conditions, gain), n_held
 
 
 def _quantiles(
@@ -317,11 +395,7 @@ def _split_on(
     pure: np.ndarray,
     chance_gain: np.ndarray,
 ) -> Split:
-    """Make splits of conditions: an ordinary one, or a conjunction of several.
-
-    Cuts go between the rows for which the other conditions hold, one condition after
-    the other, so that no row changes sides.
-    """
+    """Splits on conditions; cuts go between rows that meet the others, one by one."""
 
     def split(condition: _Condition, of: Level) -> Split:
         pick = condition.pick._replace(gain=found.gain)

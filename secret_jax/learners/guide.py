@@ -1,4 +1,4 @@
-"""GUIDE: chi-squared tests of residual signs choose the attribute (Loh 2002).
+"""GUIDE and SUPPORT: tests of residual signs choose the attribute.
 
 Not the gain of the best of its thresholds chooses it: attributes with many thresholds
 have no advantage. All statistics become scores that are standard normal under
@@ -30,9 +30,9 @@ from secret_jax.splits.axis import (
     AxisSplits,
     Projections,
     attributes,
+    chosen_rows,
     leading_component,
 )
-from secret_jax.splits.chosen import chosen_rows
 from secret_jax.splits.interface import Level
 from secret_jax.tree.structure import SplitKind
 
@@ -76,9 +76,8 @@ class GuideSplits(ResidualSplits, AxisSplits):
 
     Notes
     -----
-    A side with a linear model has at least twice as many rows as that has coefficients.
-    The bootstrap moves the scores where the paper multiplies them: those of chance may
-    be negative.
+    A side has at least twice as many rows as its model has coefficients. The bootstrap
+    moves the scores where the paper multiplies them: those of chance may be negative.
 
     References
     ----------
@@ -190,10 +189,9 @@ def groups_of(
 def sign_scores(
     positive: Bool[np.ndarray, "n_sets rows"], groups: Groups
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Score the association of groups with the signs of residuals.
+    """Scores (n_nodes, n_sets, n) of attributes and of pairs, by signs of residuals.
 
-    ``positive``: whether a residual is. Returns scores (n_nodes, n_sets, n) of
-    attributes and of pairs: minus infinity where all rows are in one group.
+    Minus infinity where all rows are in one group.
     """
     level, pairs = groups.level, groups.pairs
     values = np.concatenate([level.weight[None], level.weight * positive])
@@ -226,7 +224,6 @@ def table_scores(
     """Scores of the chi-squared statistics of some attributes and sets of signs.
 
     ``values``: weights, and those of the rows of each set with positive residuals.
-    Minus infinity where all rows have one code.
     """
     n_nodes = rows.n_nodes
     if n_nodes > 1 and n_nodes * len(code) * n_codes * len(values) > _AT_ONCE:
@@ -325,12 +322,102 @@ def advantage_of_discrete(
 def normal_score(
     statistic: Float[np.ndarray, ...], degrees: Float[np.ndarray, ...]
 ) -> Float[np.ndarray, ...]:
-    """Convert a chi-squared statistic to a normal score of the same p-value.
-
-    By the cube root of Wilson & Hilferty (1931); minus infinity without degrees of
-    freedom.
-    """
+    """Normal score of a chi-squared statistic (Wilson & Hilferty 1931)."""
     safe = np.maximum(degrees, 1.0)
     share = 2.0 / (9.0 * safe)
     score = (np.cbrt(statistic / safe) - (1.0 - share)) / np.sqrt(share)
     return np.where(degrees > 0, score, -np.inf)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SupportSplits(ResidualSplits, AxisSplits):
+    """Splits midway between the means of rows above and below the node's model.
+
+    The signs of the residuals make two classes. In each attribute a t test looks for a
+    difference of their means, and another for one of their variances (Levene's test).
+    The attribute of the clearest test is split at the average of the two means: no
+    threshold is searched.
+
+    Attributes
+    ----------
+    model : {"linear", "constant"}, default="linear"
+        Whose residuals are tested.
+    ridge : float, default=1e-4
+        Penalty of the children's models, in units of the regressors' variances; what
+        they save is the gain of a split.
+
+    Notes
+    -----
+    The paper fits polynomials of any degree, and knows no discrete attributes. Here
+    these are tested as in `GuideSplits`, and the ranks of their mean residuals are
+    split. An attribute whose split leaves a side too few rows gives way to the next.
+
+    References
+    ----------
+    P. Chaudhuri, M.-C. Huang, W.-Y. Loh and R. Yao. Piecewise-Polynomial Regression
+    Trees. Statistica Sinica 4, 1994.
+
+    Examples
+    --------
+    >>> from secret_jax import SecretRegressor
+    >>> from secret_jax.learners import SupportSplits
+    >>> SecretRegressor(splits=SupportSplits(), leaf="linear").splits.model
+    'linear'
+    """
+
+    model: Literal["linear", "constant"] = "linear"
+
+    def n_random(self, n_columns: int) -> int:
+        return 0
+
+    def gains(self, level: Level) -> AxisGains:
+        rows = level.rows
+        left = self.residuals(level)
+        axis = attributes(level, left.leading)
+        above = left.leading > 0
+        mean, rest, of_means = compared(level, axis.projection, above)
+        *_, of_variances = compared(level, np.abs(rest), above)
+        statistic = np.maximum(of_means**2, of_variances**2)
+        score = normal_score(statistic, np.ones_like(statistic))
+        is_discrete = axis.kind == SplitKind.DISCRETE
+        values = np.stack([level.weight, level.weight * above])
+        table = table_scores(level.rows, level.codes, level.n_categories, values)
+        score[:, is_discrete] = table[:, 0]
+        threshold = mean.mean(axis=1)
+        goes_left = axis.projection <= rows.spread(threshold)
+        side = rows.sums(np.where(goes_left, level.weight, 0.0))
+        side = np.minimum(side, rows.sums(level.weight)[:, None] - side)
+        usable = axis.allowed & (side >= left.least[:, None]) & (side > 0)
+        clearest = np.argmax(np.where(usable, score, -np.inf), axis=1)
+        goes_left = chosen_rows(goes_left, clearest, level)[None]
+        saved = left.models.saved(goes_left, left.least)
+        is_clearest = np.arange(len(axis.kind)) == clearest[:, None]
+        gain = np.where(is_clearest & usable, saved, -np.inf)
+        return axis, gain, threshold, left.pure
+
+
+def compared(
+    level: Level,
+    values: Float[np.ndarray, "n rows"],
+    above: Bool[np.ndarray, " rows"],
+) -> tuple[
+    Float[np.ndarray, "n_nodes 2 n"],
+    Float[np.ndarray, "n rows"],
+    Float[np.ndarray, "n_nodes n"],
+]:
+    """Means of two classes, values less these, and Student's t, of equal variances.
+
+    Zero where a class is empty or the values do not vary.
+    """
+    rows, values = level.rows, values.astype(np.float64)
+    weight = level.weight * np.stack([above, ~above]).astype(np.float64)
+    mass = rows.sums(weight)
+    mean = safe_divide(rows.products(weight, values), mass[..., None])
+    first, second = (rows.spread(mean[:, which]) for which in range(2))
+    rest = values - np.where(above, first, second)
+    degrees = np.maximum(mass.sum(axis=1) - 2.0, 1.0)
+    share = np.sum(safe_divide(1.0, mass), axis=1) / degrees
+    variance = rows.sums(level.weight * rest**2) * share[:, None]
+    sound = (mass.min(axis=1) > 0)[:, None] & (variance > 0)
+    root = np.sqrt(np.where(sound, variance, 1.0))
+    return mean, rest, np.where(sound, (mean[:, 0] - mean[:, 1]) / root, 0.0)

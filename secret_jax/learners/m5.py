@@ -10,8 +10,7 @@ from secret_jax.fit.interface import Evidence, Pruned, PruningRule
 from secret_jax.fit.prune.path import TIE
 from secret_jax.learners.thresholds import PURE, best_cuts, moments
 from secret_jax.losses.numbers import Quantile
-from secret_jax.models.errors import node_errors
-from secret_jax.models.fitting import fit_models
+from secret_jax.models.fitting import fit_models, node_errors
 from secret_jax.models.interface import LeafModel, Levels, Models
 from secret_jax.models.linear import CONSTANT, means, selected_forward
 from secret_jax.models.statistics import NodeStatistics
@@ -25,16 +24,14 @@ from secret_jax.splits.axis import (
     leading_component,
 )
 from secret_jax.splits.interface import Level
-from secret_jax.tree.degrees import model_degrees
 from secret_jax.tree.reshape import compact
 from secret_jax.tree.structure import SplitKind, StopReason, Tree
+from secret_jax.tree.totals import model_degrees
 
 # Of no rows sums are zero, and so are their means.
 _NO_WEIGHT = 1e-30
 # Squared errors below this share of the output's are rounding.
 _ROUNDING = 1e-12
-# Estimated errors closer than this are equal up to rounding, and fewer terms win.
-_TIE = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,17 +50,16 @@ class M5Splits(AxisSplits):
 
     Notes
     -----
-    What differs from the paper: a test of a discrete attribute has two outcomes, its
-    categories in the order of their means, as in Wang & Witten (1997). Of several
-    outputs the gains are added, each in units of its own deviation.
+    Categories are divided in two, in the order of their means, as in Wang & Witten
+    (1997). Of several outputs the gains are added, each in units of its deviation.
 
     References
     ----------
-    J. R. Quinlan. Learning with Continuous Classes. Proceedings of the Australian Joint
-    Conference on Artificial Intelligence, 1992.
+    J. R. Quinlan. Learning with Continuous Classes. Australian Joint Conference on
+    Artificial Intelligence, 1992.
 
-    Y. Wang and I. H. Witten. Inducing Model Trees for Continuous Classes. European
-    Conference on Machine Learning, poster papers, 1997.
+    Y. Wang and I. H. Witten. Inducing Model Trees for Continuous Classes. ECML, poster
+    papers, 1997.
 
     Examples
     --------
@@ -119,9 +115,8 @@ class M5Linear(LeafModel):
 
     Notes
     -----
-    Quinlan measures the mean absolute residual; here it is the root of the mean square,
-    which follows from statistics, and is proportional to it for normal residuals.
-    He stops at the first term that pays; here all shorter models are looked at as well.
+    Quinlan measures the mean absolute residual, here it is the root of the mean square,
+    and stops at the first term that pays; here all shorter models are looked at.
 
     References
     ----------
@@ -177,10 +172,7 @@ class M5Linear(LeafModel):
 
 
 def asked_below(tree: Tree) -> Bool[np.ndarray, "n_nodes n_regressors"]:
-    """Mask of regressors used by the split of a node or by splits below it.
-
-    A leaf that pruning made has those of its own model, since its subtree is gone.
-    """
+    """Mask of regressors of splits at or below a node; of a pruned one of its model."""
     n, schema = tree.schema.n_regressors, tree.schema
     column = np.array(schema.input_columns, int)
     found = np.zeros((tree.n_nodes, n), bool)
@@ -197,9 +189,7 @@ def asked_below(tree: Tree) -> Bool[np.ndarray, "n_nodes n_regressors"]:
 
 
 def eliminated(statistics: NodeStatistics) -> Float[np.ndarray, "n_nodes n_regressors"]:
-    """Slopes of one output after backward elimination: 0 for terms that are left out,
-    among them copies of others and constants.
-    """
+    """Slopes of one output after backward elimination: zero for terms left out."""
     n, weight = statistics.n_regressors, statistics.weight
     table = statistics.scatter / np.where(weight > 0, weight, 1.0)[:, None, None]
     square, variance = table[:, -1, -1], np.einsum("nii->ni", table)[:, :n]
@@ -219,7 +209,7 @@ def eliminated(statistics: NodeStatistics) -> Float[np.ndarray, "n_nodes n_regre
     for n_dropped in range(n + 1):
         size = np.sqrt(np.maximum(left, _ROUNDING * square))
         error = _estimated(size, 1.0 + np.count_nonzero(used, axis=1), weight)
-        better = error <= best * (1.0 + _TIE)
+        better = error <= best * (1.0 + TIE)
         best = np.where(better, np.minimum(error, best), best)
         kept = np.where(better[:, None], slopes, kept)
         if n_dropped == n:

@@ -15,8 +15,7 @@ from secret_jax.learners.residuals import (
 from secret_jax.learners.thresholds import PURE, Thresholds
 from secret_jax.runtime.linalg import leading_eigenvectors, unit_vectors
 from secret_jax.runtime.values import at_least
-from secret_jax.splits.axis import attributes
-from secret_jax.splits.chosen import split_of
+from secret_jax.splits.axis import attributes, split_of
 from secret_jax.splits.interface import Level, Split
 from secret_jax.tree.structure import SplitKind
 
@@ -46,20 +45,17 @@ class PhdSplits(ResidualSplits):
 
     Notes
     -----
-    What differs from the paper: there an analyst looks at the residuals along the
-    direction and chooses the cut; here the residual sum of squares does. Residuals
-    beyond three deviations count as three. Discrete attributes, which have no place in
-    a direction, compete with it, divided in the order of their mean residuals; so do
-    thresholds of single attributes where there is no direction.
+    In the paper an analyst looks at the residuals along the direction and chooses the
+    cut. Residuals beyond three deviations count as three. Discrete attributes, which
+    have no place in a direction, compete with it, divided in the order of their mean
+    residuals; so do thresholds of single attributes where there is no direction.
 
     References
     ----------
     K.-C. Li, H.-H. Lue and C.-H. Chen. Interactive Tree-Structured Regression via
-    Principal Hessian Directions. Journal of the American Statistical Association 95,
-    2000.
+    Principal Hessian Directions. JASA 95, 2000.
 
-    K.-C. Li. On Principal Hessian Directions for Data Visualization and Dimension
-    Reduction. Journal of the American Statistical Association 87, 1992.
+    K.-C. Li (1992): see `secret_jax.RssSplits`.
 
     Examples
     --------
@@ -89,7 +85,6 @@ class PhdSplits(ResidualSplits):
             kind=np.concatenate([kind, axis.kind]),
             attribute=np.concatenate([np.full_like(kind, -1), axis.attribute]),
             direction=np.pad(axis.direction.astype(np.float64), [(n, 0), (0, 0)]),
-            value=None,  # nobody looks at it
             allowed=np.concatenate([bends, axis.allowed & single], axis=1),
             chance=np.pad(axis.chance, [(0, 0), (n, 0)]),
         )
@@ -98,10 +93,7 @@ class PhdSplits(ResidualSplits):
         pick = axis.pick(best, gain, threshold, level)
         bent = best < n
         pick.direction[bent] = direction[node[bent], best[bent]]
-        nothing = np.zeros(level.n_nodes)
-        return split_of(
-            pick, level, pure=left.pure, chance_gain=nothing, units=left.units
-        )
+        return split_of(pick, level, pure=left.pure, units=left.units)
 
     def _directions(
         self, level: Level, left: Residuals

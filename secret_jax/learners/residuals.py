@@ -78,8 +78,33 @@ class ResidualSplits(SplitFinder):
         return 1
 
     def residuals(self, level: Level) -> Residuals:
-        """What the models leave, and models of parts like them."""
-        return residuals(level, linear=self.model == "linear", ridge=self.ridge)
+        """What the models leave, and rows for models of parts like them."""
+        rows, n = level.rows, level.n_regressors
+        x = level.x.astype(np.float64)
+        slopes = level.model[:, :, 1:].astype(np.float64)
+        fitted = rows.spread(level.model[:, :, 0]) + rows.transformed(slopes, x[:n])
+        residual, spread = moments(level, level.targets - fitted)
+        z, deviation = moments(level, x)
+        varies = deviation > PURE
+        scale = np.where(varies, deviation, 1.0)
+        z = np.where(rows.spread(varies), z / rows.spread(scale), 0.0)
+        n_model = n if self.model == "linear" else 0
+        back, penalty = components(level, z[:n_model], self.ridge)
+        ones = np.ones((1, x.shape[1]))
+        design = [ones, rows.transformed(back, z[:n_model]), residual]
+        penalty = np.concatenate([np.zeros((level.n_nodes, 1)), penalty], axis=1)
+        n_slopes = varies[:, :n_model].sum(axis=1)
+        enough = np.where(n_slopes > 0, _ROWS_PER_COEFFICIENT * (1.0 + n_slopes), 0.0)
+        total = rows.sums(level.weight.astype(np.float64))[:, None]
+        return Residuals(
+            leading=leading_component(residual, level),
+            residual=residual,
+            z=z,
+            units=(rows.sums(level.weight * x) / total, scale),
+            models=SideModels(level, np.concatenate(design), penalty),
+            least=np.maximum(level.min_weight, enough * (1 - ROUNDING)),
+            pure=spread.max(axis=1) <= PURE,
+        )
 
 
 class Residuals(NamedTuple):
@@ -93,56 +118,13 @@ class Residuals(NamedTuple):
     units: tuple[np.ndarray, np.ndarray]
     models: SideModels  # of parts of the nodes
     least: np.ndarray  # (n_nodes,): least weight of a side
-    offset: np.ndarray  # (n_nodes, n_outputs): mean residual, before it was centred
     pure: np.ndarray  # (n_nodes,), bool: whether only rounding is left
-
-
-def residuals(
-    level: Level, *, linear: bool, ridge: float, most: int | None = None
-) -> Residuals:
-    """Residuals of the nodes' models, and rows for models of their parts.
-
-    ``linear``: whether the models of parts are, or constants; ``ridge``: their penalty,
-    in units of the regressors' variances; ``most``: principal components that they see.
-    """
-    rows, n = level.rows, level.n_regressors
-    x = level.x.astype(np.float64)
-    slopes = level.model[:, :, 1:].astype(np.float64)
-    fitted = rows.spread(level.model[:, :, 0]) + rows.transformed(slopes, x[:n])
-    raw = level.targets - fitted
-    residual, spread = moments(level, raw)
-    z, deviation = moments(level, x)
-    varies = deviation > PURE
-    scale = np.where(varies, deviation, 1.0)
-    z = np.where(rows.spread(varies), z / rows.spread(scale), 0.0)
-    n_model = n if linear else 0
-    back, penalty = components(level, z[:n_model], ridge)
-    if most is not None:
-        back, penalty = back[:, -most:], penalty[:, -most:]
-    ones = np.ones((1, x.shape[1]))
-    design = [ones, rows.transformed(back, z[:n_model]), residual]
-    penalty = np.concatenate([np.zeros((level.n_nodes, 1)), penalty], axis=1)
-    n_slopes = varies[:, :n_model].sum(axis=1)
-    enough = np.where(n_slopes > 0, _ROWS_PER_COEFFICIENT * (1.0 + n_slopes), 0.0)
-    total = rows.sums(level.weight.astype(np.float64))[:, None]
-    return Residuals(
-        leading=leading_component(residual, level),
-        residual=residual,
-        z=z,
-        units=(rows.sums(level.weight * x) / total, scale),
-        models=SideModels(level, np.concatenate(design), penalty),
-        least=np.maximum(level.min_weight, enough * (1 - ROUNDING)),
-        offset=rows.sums(level.weight * raw) / total,
-        pure=spread.max(axis=1) <= PURE,
-    )
 
 
 def components(
     level: Level, z: Float[np.ndarray, "n rows"], ridge: float
 ) -> tuple[Float[np.ndarray, "n_nodes n n"], Float[np.ndarray, "n_nodes n"]]:
-    """What makes principal components of about unit variance of columns of mean zero,
-    and a ridge in their units.
-    """
+    """What makes principal components of unit variance, and a ridge in their units."""
     rows = level.rows
     total = rows.sums(level.weight.astype(np.float64))[:, None, None]
     value, vector = np.linalg.eigh(rows.products(level.weight * z, z) / total)
@@ -185,11 +167,10 @@ class _Spans(NamedTuple):
 
 @dataclass(frozen=True)
 class SideModels:
-    """Ridge models of parts of the nodes of a level.
+    """Ridge models of parts of the nodes of a level, from sums over their rows.
 
-    Sums over rows are those of products of columns: those of the models with each
-    other, row by row of the upper triangle, each with the residuals after it; then the
-    squares of the residuals.
+    Sums are those of products of the models' columns, row by row of the upper triangle,
+    each with the residuals after it; then the squares of the residuals.
     """
 
     level: Level
@@ -238,28 +219,14 @@ class SideModels:
     def saved(
         self, left: Bool[np.ndarray, "k rows"], least: Float[np.ndarray, " n_nodes"]
     ) -> Float[np.ndarray, "n_nodes k"]:
-        """What models of both sides of some splits of every node save.
-
-        Minus infinity where a side has less than the ``least`` weight, or none.
-        """
+        """What models of both sides of splits save; -inf where a side is too light."""
         node = np.repeat(np.arange(self.level.n_nodes), len(left))
-        return self.gains(self._sums(left), node, least).reshape(-1, len(left))
-
-    def gains(
-        self,
-        sums: Float[np.ndarray, "m n_sums"],
-        node: Int[np.ndarray, " m"],
-        least: Float[np.ndarray, " n_nodes"],
-    ) -> Float[np.ndarray, " m"]:
-        """What models of sides of nodes, and of the rest of these, save.
-
-        Minus infinity where one of both has less than the ``least`` weight, or none.
-        """
-        total = self.total[node, 0]
+        sums, total = self._sums(left), self.total[node, 0]
         weight = np.minimum(sums[:, 0], total - sums[:, 0])
         enough = (weight >= least[node]) & (weight > ROUNDING * total)
-        left, right = self.left_over(sums, node)
-        return np.where(enough, self.square[node] - left - right, -np.inf)
+        one, other = self.left_over(sums, node)
+        gain = np.where(enough, self.square[node] - one - other, -np.inf)
+        return gain.reshape(-1, len(left))
 
     def left_over(
         self, sums: Float[np.ndarray, "m n_sums"], node: Int[np.ndarray, " m"]
@@ -358,10 +325,7 @@ class _Search:
     def added(
         self, rows: Int[np.ndarray, " k"], ends: Int[np.ndarray, " m"]
     ) -> Float[np.ndarray, "m n_sums"]:
-        """Sums over the rows up to each end, from the one before it on.
-
-        In float64 over slices of rows where they are many: float32 loses digits.
-        """
+        """Sums over the rows up to each end from the one before, many in float64."""
         sums = np.zeros((len(ends), self.models.total.shape[1]))
         few = self.held is not None and np.diff(ends, prepend=0).max() <= _SLICE
         n_at_once = len(rows) if few else self.n_at_once

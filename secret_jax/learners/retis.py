@@ -26,10 +26,9 @@ class RetisSplits(ResidualSplits, AxisSplits):
 
     Notes
     -----
-    A side has at least twice as many rows as its model has coefficients. The
-    categories of a discrete attribute are divided in the order of their mean residuals.
-    RETIS weighs the errors of parts with few rows by an estimate that is shrunk toward
-    that of all rows; that is not done here.
+    A side has at least twice as many rows as its model has coefficients. Categories
+    are divided in the order of their mean residuals. RETIS shrinks the errors of parts
+    with few rows toward that of all rows; that is not done here.
 
     References
     ----------

@@ -1,8 +1,4 @@
-"""Interface of losses: the meaning of raw predictions, and the cost of errors.
-
-A tree's models give raw predictions, such as log-odds; the loss says what they mean,
-and how they are fitted by iterated weighted least squares.
-"""
+"""Interface of losses: what raw predictions of models mean, and what errors cost."""
 
 from __future__ import annotations
 
@@ -135,9 +131,8 @@ class Loss(Value, ABC):
     def working(self, targets: Rows, value: Rows) -> tuple[Rows, Rows]:
         """Negative gradient and curvature of the loss in each raw prediction.
 
-        The step of weighted least squares fits ``slope / curvature`` with weights
-        ``curvature``, one output at a time; both may be those of a parabola above the
-        loss.
+        Weighted least squares fits ``slope / curvature`` with weights ``curvature``,
+        one output at a time; both may be those of a parabola above the loss.
         """
 
     def derivatives(self, targets: Rows, value: Rows) -> tuple[Rows, Rows]:
@@ -147,10 +142,9 @@ class Loss(Value, ABC):
     def steps(self, targets: Rows, value: Rows, weight: OfRows) -> tuple[Rows, OfRows]:
         """Newton steps of the rows, and weights, for trees that all outputs share.
 
-        Weights are those of the rows in other shares, less where the curvature is
-        small; their sum stays. Of several outputs the curvature is a bound of that in
-        any direction: eigenvalues of the Hessian diag(p) - p p' are at most 2 p (1 - p)
-        (Gershgorin).
+        Weights are less where the curvature is small; their sum stays. Of several
+        outputs it is a bound of the curvature in any direction: eigenvalues of the
+        Hessian diag(p) - p p' are at most 2 p (1 - p) (Gershgorin).
         """
         if self.least_squares:
             return targets - value, weight
@@ -173,8 +167,8 @@ class Loss(Value, ABC):
     ) -> Loss:
         """Loss near this one whose slope has no jumps; itself if it has none anyway.
 
-        A ``share`` of the rows that determine the minimum of each of the ``nodes`` is
-        smoothed over, at least of the weight ``least``.
+        A ``share`` of the rows that determine a node's minimum is smoothed over, at
+        least of the weight ``least``.
         """
         return self
 
@@ -183,10 +177,7 @@ class Loss(Value, ABC):
         return self
 
     def constant(self, targets: Rows, weight: OfRows) -> Outputs:
-        """Raw prediction of least loss that is the same for all rows.
-
-        By default that of the targets' mean; a loss that is not of means has its own.
-        """
+        """Raw prediction of least loss that is the same for all rows."""
         if not self.predicts_mean or self.link is None:
             raise NotImplementedError(f"{type(self).__name__} needs a method constant.")
         mean = weight @ targets / weight.sum()
@@ -258,11 +249,8 @@ def quantile(values: OfRows, weight: OfRows, level: float) -> float:
 
 
 def robust_scale(deviations: OfRows, weight: OfRows) -> float:
-    """Standard deviation of normal numbers with the same median absolute deviation.
-
-    Without deviations of zero: a value that most rows share is no scale.
-    """
-    used = (deviations != 0) & (weight > 0)
+    """Standard deviation of normal numbers with the same median absolute deviation."""
+    used = (deviations != 0) & (weight > 0)  # what most rows share is no scale
     if not used.any():
         return 0.0
     return _NORMAL * quantile(np.abs(deviations[used]), weight[used], 0.5)

@@ -171,11 +171,8 @@ class Quantile(Loss):
         share: float,
         least: float,
     ) -> RoundedQuantile:
-        """See `Loss`: convolved with a logistic distribution.
-
-        Its scale is the distance from the residuals' quantile within which the share of
-        the rows lies.
-        """
+        # Convolved with a logistic distribution, whose scale is the distance from the
+        # residuals' quantile within which the share of the rows lies.
         near = 2.0 * self.level * (1.0 - self.level) * share
         width = np.empty(value.shape)
         for rows in nodes:

@@ -1,4 +1,4 @@
-"""Fit models for the nodes of grown trees, from the rows that reach them."""
+"""Fit models for the nodes of grown trees to their rows, and measure their errors."""
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
@@ -7,11 +7,12 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Float
 from scipy.optimize import lsq_linear
 
 from secret_jax.data.encoding import RowSource
 from secret_jax.data.rows import Rows, join
-from secret_jax.models.errors import mean_squared_errors
+from secret_jax.losses.interface import Loss
 from secret_jax.models.interface import (
     LeafModel,
     Levels,
@@ -25,13 +26,15 @@ from secret_jax.models.statistics import (
     accumulate_to_root,
     empty_statistics,
     group_statistics,
+    mean_squared_errors,
     merge_into,
     resident_statistics,
 )
+from secret_jax.runtime.parallel import in_blocks
 from secret_jax.runtime.progress import UNTOLD, Stage
-from secret_jax.runtime.shapes import Scratch
+from secret_jax.runtime.shapes import Scratch, slice_positions
 from secret_jax.tree.reshape import joined, separated
-from secret_jax.tree.routing import apply
+from secret_jax.tree.routing import apply, values
 from secret_jax.tree.structure import Tree
 from secret_jax.tree.walk import descend
 
@@ -43,21 +46,19 @@ _RIDGE = 1e-3
 
 
 class NodeSummary(NamedTuple):
-    """What a tree tells of the rows of its nodes, from their statistics."""
+    """What a tree tells of the rows of its nodes: fields of `Tree`, from statistics."""
 
-    weight: np.ndarray  # (n_nodes,), float64
-    # mean, deviation (n_nodes, n_regressors + n_outputs), float64: the outputs last.
+    weight: np.ndarray
     mean: np.ndarray
     deviation: np.ndarray
-    # lower, upper (n_nodes, n_outputs), float64: range of the outputs.
+    center: np.ndarray
+    spread: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
-    error: np.ndarray  # (n_nodes, n_outputs), float64: mean squared error of the models
+    train_error: np.ndarray
 
 
 class FittedNodes(NamedTuple):
-    """Nodes that have their models."""
-
     models: Models
     summary: NodeSummary
 
@@ -67,9 +68,12 @@ def summary_of(statistics: NodeStatistics, coefficient: np.ndarray) -> NodeSumma
     weight, mean, scatter, lower, upper, _ = statistics
     counted = np.where(weight > 0, weight, 1.0)[:, None]
     square = np.einsum("nii->ni", scatter) / counted
+    deviation, n = np.sqrt(np.maximum(square, 0.0)), statistics.n_regressors
     error = mean_squared_errors(statistics, coefficient)
-    deviation = np.sqrt(np.maximum(square, 0.0))
-    return NodeSummary(weight, mean, deviation, lower, upper, error)
+    of_outputs, of_regressors = (
+        (mean[:, part], deviation[:, part]) for part in (slice(n, None), slice(n))
+    )
+    return NodeSummary(weight, *of_outputs, *of_regressors, lower, upper, error)
 
 
 def fit_models(
@@ -81,26 +85,33 @@ def fit_models(
     statistics: NodeStatistics | None = None,
     stage: Stage = UNTOLD,
 ) -> list[Tree]:
-    """Fit a model for every node of several trees, in one pass.
+    """Fit a model for every node of several trees, each to the rows of its part.
 
-    The rows that train each tree, its part, are routed through it, so that a model is
-    trained on exactly the rows that prediction will send to it. ``leaves`` says where
-    each of them ends, if it is known; ``statistics`` are those of all rows, of which
-    parts may be a sample.
+    These are routed through it, so that a model learns from the rows that prediction
+    will send to it. ``leaves`` says where each of them ends, if it is known;
+    ``statistics`` are those of all rows, of which parts may be a sample.
     """
-    size = [tree.n_nodes for tree in trees]
-    forest = joined(trees)
-    root = np.repeat(np.cumsum(size) - size, [part.n_rows for part in parts])
+    size, n_rows = [tree.n_nodes for tree in trees], [part.n_rows for part in parts]
+    forest, rows = joined(trees), join(list(parts))
+    root = np.repeat(np.cumsum(size) - size, n_rows)
     stage.at(0, forest.n_nodes)
-    rows = join(list(parts))
     levels = partial(groups_of_levels, forest, rows, root)
-    if statistics is None:
-        statistics = _statistics(trees, forest, parts, rows, root, leaves)
+    if statistics is None and leaves is None and max(n_rows) > _FEW_ROWS:
+        each = map(node_statistics, trees, parts)
+        statistics = NodeStatistics(*map(np.concatenate, zip(*each, strict=True)))
+    elif statistics is None:
+        if leaves is None:
+            leaf_of = descend(forest, rows.table, root, forest.max_depth)
+        else:
+            leaf_of = root + np.concatenate(leaves)
+        n_regressors = forest.schema.n_regressors
+        own = group_statistics(rows, n_regressors, leaf_of, forest.n_nodes)
+        statistics = _added_up(forest, [own])
     models = leaf.fit_tree(forest, statistics, levels, stage)
     occupied = statistics.weight > 0
     coefficient = inherited(models.coefficient, occupied, forest.parent)
     models = models._replace(coefficient=coefficient)
-    summary = summary_of(statistics, models.coefficient)
+    summary = summary_of(statistics, coefficient)
     forest = with_models(forest, models, summary, leaf, levels)
     return separated(with_monotone_models(forest, statistics, levels), size)
 
@@ -142,26 +153,6 @@ def _added_up(
     return statistics
 
 
-def _statistics(
-    trees: Sequence[Tree],
-    forest: Tree,
-    parts: Sequence[Rows],
-    rows: Rows,
-    root: np.ndarray,
-    leaves: Sequence[np.ndarray] | None,
-) -> NodeStatistics:
-    """Statistics of the nodes of several trees, each of its own rows."""
-    if leaves is not None:
-        leaf = root + np.concatenate(leaves)
-    elif max(part.n_rows for part in parts) <= _FEW_ROWS:
-        leaf = descend(forest, rows.table, root, forest.max_depth)
-    else:
-        each = map(node_statistics, trees, parts)
-        return NodeStatistics(*map(np.concatenate, zip(*each, strict=True)))
-    n_regressors, n_nodes = forest.schema.n_regressors, forest.n_nodes
-    return _added_up(forest, [group_statistics(rows, n_regressors, leaf, n_nodes)])
-
-
 def with_models(
     tree: Tree,
     models: Models,
@@ -170,24 +161,18 @@ def with_models(
     levels: Levels | None = None,
 ) -> Tree:
     """Store models in a tree, with weights, ranges and errors of its rows."""
-    weight, mean, deviation, lower, upper, error = summary
-    n_regressors = mean.shape[1] - lower.shape[1]
     tree = replace(
         tree,
         coefficient=models.coefficient,
-        weight=weight,
         degrees=models.degrees,
-        mean=mean[:, n_regressors:],
-        deviation=deviation[:, n_regressors:],
-        center=mean[:, :n_regressors],
-        spread=deviation[:, :n_regressors],
+        corrects_parent=models.corrects_parent,
         standard_error=np.full(models.coefficient.shape, np.nan),
         clip_margin=leaf.clip_margin,
-        corrects_parent=models.corrects_parent,
         loss=leaf.loss,
+        **summary._asdict(),
     )
     if leaf.loss.least_squares:
-        return _with_ranges(tree, leaf, error, lower, upper)
+        return _with_wide_ranges(tree, leaf)
     assert levels is not None
     return with_losses(tree, levels(), leaf)
 
@@ -201,35 +186,27 @@ def with_losses(tree: Tree, levels: Iterator[RowGroups], leaf: LeafModel) -> Tre
         error[group.node] = group.mean_losses(tree.loss, value)
         lower[group.node] = np.minimum.reduceat(value, group.start)
         upper[group.node] = np.maximum.reduceat(value, group.start)
-    return _with_ranges(tree, leaf, error, lower, upper)
+    tree = replace(tree, train_error=error, lower=lower, upper=upper)
+    return _with_wide_ranges(tree, leaf)
 
 
-def _with_ranges(
-    tree: Tree,
-    leaf: LeafModel,
-    error: np.ndarray,
-    lower: np.ndarray,
-    upper: np.ndarray,
-) -> Tree:
-    """Store errors and ranges; of few rows that of the nearest ancestor with enough."""
-    parent = tree.parent
+def _with_wide_ranges(tree: Tree, leaf: LeafModel) -> Tree:
+    """Widen ranges of few rows to that of the nearest ancestor with enough."""
+    parent, lower, upper = tree.parent, tree.lower, tree.upper
     root = inherited(np.arange(tree.n_nodes), parent < 0, parent)
     least = np.minimum(leaf.clip_min_samples, tree.weight[root])
     enough = (tree.weight >= least) & (tree.weight > 0)
-    return replace(
-        tree,
-        train_error=error,
-        lower=np.minimum(lower, inherited(lower, enough, parent)),
-        upper=np.maximum(upper, inherited(upper, enough, parent)),
-    )
+    lower = np.minimum(lower, inherited(lower, enough, parent))
+    upper = np.maximum(upper, inherited(upper, enough, parent))
+    return replace(tree, lower=lower, upper=upper)
 
 
-def inherited(values: np.ndarray, own: np.ndarray, parent: np.ndarray) -> np.ndarray:
-    """Fill values of nodes without an ``own`` one with the nearest ancestor's."""
+def inherited(given: np.ndarray, own: np.ndarray, parent: np.ndarray) -> np.ndarray:
+    """Give nodes that have no ``own`` one what the nearest ancestor has."""
     source = np.where(own | (parent < 0), np.arange(len(parent)), parent)
     while (source[source] != source).any():
         source = source[source]  # of the one above, and of the one above that
-    return values[source]
+    return given[source]
 
 
 def with_monotone_models(
@@ -238,10 +215,9 @@ def with_monotone_models(
     """Constrain a tree's models by the directions of its schema, in every subtree.
 
     Two rows that differ in one constrained column part at most at a split on it. So it
-    is enough that slopes have the right signs, and that the predictions of the two
-    sides of such a split are clipped at one level, between their means, as those of a
-    booster's trees are (`sklearn.ensemble.HistGradientBoostingRegressor`). Sums leave
-    such columns out: with contrary directions both sides could only predict the same.
+    is enough that slopes have the right signs, and that both sides of such a split are
+    clipped at one level, between their means, as in a booster's trees
+    (`sklearn.ensemble.HistGradientBoostingRegressor`). Sums leave such columns out.
     """
     schema = tree.schema
     if not schema.monotonic:
@@ -292,3 +268,68 @@ def _with_signs(
         coefficient[node, output, 0] += (slopes - nearest) @ statistics.mean[node, :n]
         coefficient[node, output, 1:] = nearest
     return coefficient
+
+
+def weighted_errors(
+    value: Float[np.ndarray, "n_rows n_outputs"], rows: Rows, loss: Loss
+) -> Float[np.ndarray, " n_rows"]:
+    """Weighted loss of raw predictions for each row, summed over the outputs."""
+    return rows.weight * loss.losses(rows.targets, value).sum(axis=1)
+
+
+def row_errors(tree: Tree, rows: Rows) -> Float[np.ndarray, " n_rows"]:
+    """Weighted loss of a tree for each row, summed over the outputs."""
+    return weighted_errors(values(tree, rows.table), rows, tree.loss)
+
+
+def total_error(tree: Tree, rows: Rows) -> float:
+    """Total weighted loss of a tree over rows, in standardised units."""
+    return float(row_errors(tree, rows).sum())
+
+
+def node_errors(
+    tree: Tree,
+    rows: Rows,
+    output_weight: Float[np.ndarray, " n_outputs"] | None = None,
+    *,
+    loss: Loss | None = None,
+) -> Float[np.ndarray, " n_nodes"]:
+    """Total loss of every node's model on the rows that reach it, over all outputs."""
+    loss = loss or tree.loss
+    weight = np.ones(tree.n_outputs) if output_weight is None else output_weight
+    low, high = tree.clip_range()
+    slopes = tree.coefficient[..., 1:].transpose(0, 2, 1)
+
+    def block(part: slice) -> np.ndarray:
+        leaf = apply(tree, rows.table.take(part))
+        start, stop = _slices(tree, np.bincount(leaf, minlength=tree.n_nodes))
+        order = part.start + np.argsort(start[leaf], kind="stable")
+        x = rows.table.on_host().x.take(order, axis=0)
+        x, last = x[:, : tree.schema.n_regressors].astype(np.float64), 0
+        value = np.empty((np.sum(stop - start), tree.n_outputs))
+        for begin, end, model in zip(
+            start.tolist(), stop.tolist(), slopes, strict=True
+        ):
+            first, last = last, last + end - begin
+            np.matmul(x[begin:end], model, out=value[first:last])
+        node = np.repeat(np.arange(tree.n_nodes), stop - start)
+        value += tree.coefficient[node, :, 0]
+        np.clip(value, low[node], high[node], out=value)
+        row = order[slice_positions(start, stop)]
+        losses = loss.losses(rows.targets[row], value) @ weight
+        return np.bincount(node, rows.weight[row] * losses, tree.n_nodes)
+
+    return np.sum(list(in_blocks(block, rows.n_rows)), axis=0)
+
+
+def _slices(tree: Tree, count: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Slices of rows of nodes, sorted by where their leaf, of ``count``, starts."""
+    inner = np.flatnonzero(~tree.is_leaf).tolist()
+    left, right = tree.left.tolist(), tree.right.tolist()
+    length, start = count.tolist(), [0] * tree.n_nodes
+    for node in inner[::-1]:  # children come after their parents
+        length[node] = length[left[node]] + length[right[node]]
+    for node in inner:
+        start[left[node]] = start[node]
+        start[right[node]] = start[node] + length[left[node]]
+    return np.array(start), np.array(start) + length

@@ -1,11 +1,10 @@
 """Leaf models for losses other than squared error: generalised linear models.
 
 Newton steps lead several nodes at once to the least loss, with a penalty on the
-correction of the parent's model, as in `secret_jax.models.ridge`. Every step replaces
-the loss by a parabola, row by row, and fits it from the same statistics as least
-squares (McCullagh & Nelder 1989, section 2.5); steps are shortened until the penalised
-loss of the node falls. A loss with corners is rounded first, then rounded less in each
-stage.
+correction of the parent's model (`secret_jax.models.ridge`). Every step fits parabolas
+in place of the loss, row by row, from the same statistics as least squares (McCullagh &
+Nelder 1989, section 2.5), and is shortened until the penalised loss of the node falls.
+A loss with corners is rounded first, then rounded less in each stage.
 """
 
 from abc import abstractmethod
@@ -18,15 +17,13 @@ from jaxtyping import Float
 from secret_jax.losses.classes import Brier, CrossEntropy
 from secret_jax.losses.interface import Likelihood, Loss, Pair
 from secret_jax.models.interface import LeafModel, Levels, Models, RowGroups
-from secret_jax.models.linear import Constant, LeastSquares
+from secret_jax.models.linear import CONSTANT_VARIANCE, Constant, LeastSquares
 from secret_jax.models.ridge import Ridge, shrunken
 from secret_jax.models.statistics import NodeStatistics, slice_statistics
 from secret_jax.runtime.progress import UNTOLD, Stage
 from secret_jax.runtime.values import at_least, real
 from secret_jax.tree.structure import Tree
 
-# Regressors are standardised over the table: a smaller variance is rounding.
-_CONSTANT = 1e-12
 # A loss that falls by a smaller share of itself has settled, or nearly, where its
 # penalty or its corner is still to change.
 _SETTLED, _NEARLY = 1e-6, 1e-4
@@ -110,15 +107,8 @@ class Logistic(GLMLeaf):
     Chapman & Hall, 1989) with the ridge of least generalised cross-validation error, as
     `secret_jax.Ridge` has it, in units of the curvature of the likelihood.
 
-    Attributes
-    ----------
-    clip_margin : float or None, default=0.1
-        Log-odds are clipped to the range of those of the training rows in their leaf,
-        widened on both sides by this share of it. None: no clipping.
-    clip_min_samples : int, default=50
-        A leaf of less weight takes that range from the nearest ancestor with more.
-    prior, gcv_factor, n_steps
-        See `secret_jax.models.glm.GLMLeaf`.
+    ``clip_margin`` widens the range of the log-odds of a leaf's training rows; for
+    ``prior``, ``gcv_factor`` and ``n_steps`` see `secret_jax.models.glm.GLMLeaf`.
 
     Examples
     --------
@@ -144,8 +134,6 @@ class ClassFrequencies(GLMLeaf):
     impurity : {"entropy", "gini"}, default="entropy"
         Criterion of pruning: the entropy or the Gini impurity of the frequencies in a
         leaf; on other rows the cross-entropy or the Brier score.
-    clip_margin, clip_min_samples, prior, gcv_factor, n_steps
-        As in `Logistic`; the last two have no effect.
     """
 
     impurity: Literal["entropy", "gini"] = "entropy"
@@ -198,10 +186,7 @@ def penalised_models(
     gcv_factor: float,
     n_steps: int,
 ) -> Models:
-    """Fit models of least loss, shrunk toward given ones by a GCV penalty.
-
-    ``gcv_factor`` is as in `secret_jax.Ridge`, ``n_steps`` the maximum of each search.
-    """
+    """Fit models of least loss, shrunk toward given ones by a GCV penalty."""
     value = group.values(base)
     smooth = smoothed(loss, group, value, _ROUNDINGS[0])
     strength, degrees = _strengths(smooth, group, base, value, gcv_factor)
@@ -350,7 +335,7 @@ def _penalised(
     slopes, gram = base[:, 1:], scatter[:, :-1, :-1]
     moment = scatter[:, :-1, -1] - np.einsum("nij,nj->ni", gram, slopes)
     # What does not vary, or must not change, gets a row of the identity.
-    varies = np.einsum("nii->ni", gram) > _CONSTANT * statistics.weight[:, None]
+    varies = np.einsum("nii->ni", gram) > CONSTANT_VARIANCE * statistics.weight[:, None]
     free = varies & np.isfinite(penalty)
     gram = np.where(free[:, :, None] & free[:, None, :], gram, 0.0)
     n = np.arange(gram.shape[1])

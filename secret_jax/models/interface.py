@@ -33,6 +33,19 @@ class RowGroups(NamedTuple):
     targets: np.ndarray  # (n_rows, n_outputs), float64
     weight: np.ndarray  # (n_rows,), float64
 
+    @classmethod
+    def of(
+        cls,
+        node: np.ndarray,
+        length: np.ndarray,
+        x: np.ndarray,
+        targets: np.ndarray,
+        weight: np.ndarray,
+    ) -> RowGroups:
+        """Groups of rows that lie one after the other, given how many of each."""
+        stop, slot = np.cumsum(length), np.repeat(np.arange(len(node)), length)
+        return cls(node, stop - length, stop, slot, x, targets, weight)
+
     @property
     def rows(self) -> list[slice]:
         return list(map(slice, self.start, self.stop))
@@ -52,18 +65,9 @@ class RowGroups(NamedTuple):
     def take(self, which: np.ndarray) -> tuple[RowGroups, np.ndarray]:
         """Select nodes; return also the positions of their rows."""
         start, stop = self.start[which], self.stop[which]
-        row, length = slice_positions(start, stop), stop - start
-        last = np.cumsum(length)
-        groups = RowGroups(
-            node=self.node[which],
-            start=last - length,
-            stop=last,
-            slot=np.repeat(np.arange(len(which)), length),
-            x=self.x[row],
-            targets=self.targets[row],
-            weight=self.weight[row],
-        )
-        return groups, row
+        row = slice_positions(start, stop)
+        own = (array[row] for array in (self.x, self.targets, self.weight))
+        return RowGroups.of(self.node[which], stop - start, *own), row
 
     def sums(self, values: np.ndarray) -> np.ndarray:
         """Weighted sum over the rows of each node."""
@@ -76,20 +80,14 @@ class RowGroups(NamedTuple):
 
     def with_centers(self, prediction: np.ndarray, weight: float) -> RowGroups:
         """Add a row of some weight per node: its mean row, and mean prediction."""
-        total, further = self.total[:, None], np.arange(len(self.node))
-
-        def joined(own: np.ndarray, more: np.ndarray) -> np.ndarray:
-            return np.insert(own, self.stop, more, axis=0)
-
-        return RowGroups(
-            node=self.node,
-            start=self.start + further,
-            stop=self.stop + further + 1,
-            slot=joined(self.slot, further),
-            x=joined(self.x, self.sums(self.x) / total),
-            targets=joined(self.targets, self.sums(prediction) / total),
-            weight=joined(self.weight, np.full(len(further), weight)),
+        total = self.total[:, None]
+        means = self.sums(self.x) / total, self.sums(prediction) / total
+        joined = (
+            np.insert(own, self.stop, mean, axis=0)
+            for own, mean in zip((self.x, self.targets), means, strict=True)
         )
+        of_rows = np.insert(self.weight, self.stop, weight)
+        return RowGroups.of(self.node, self.stop - self.start + 1, *joined, of_rows)
 
 
 # The rows of the nodes of each level, from the roots down.
@@ -107,28 +105,19 @@ def groups_of_levels(
         if not len(here):  # neither is there a row below
             return
         here = here[np.argsort(node[here], kind="stable")]
-        occupied, start, slot = np.unique(
-            node[here], return_index=True, return_inverse=True
-        )
-        yield RowGroups(
-            node=occupied,
-            start=start,
-            stop=np.append(start, len(here))[1:],
-            slot=slot,
-            x=table.x[here, :n_regressors].astype(np.float64),
-            targets=rows.targets[here],
-            weight=rows.weight[here],
-        )
+        occupied, length = np.unique(node[here], return_counts=True)
+        x = table.x[here, :n_regressors].astype(np.float64)
+        yield RowGroups.of(occupied, length, x, rows.targets[here], rows.weight[here])
         node = descend(tree, table, node, 1)
 
 
 class Models(NamedTuple):
-    """Linear models of several nodes.
+    """Linear models of several nodes, in standardised units.
 
     Attributes
     ----------
     coefficient : ndarray of shape (n_nodes, n_outputs, 1 + n_regressors), float64
-        Intercept and slopes, in standardised units.
+        Intercepts and slopes.
     degrees : ndarray of shape (n_nodes,), float64
         Effective degrees of freedom that each of them spent on an output.
     corrects_parent : bool, default=True
@@ -198,12 +187,7 @@ class LeafModel(Value, ABC):
         statistics: NodeStatistics,
         parent: Float[np.ndarray, "n_nodes n_outputs _"],
     ) -> Models:
-        """Fit models of several nodes, given those of their parents.
-
-        ``statistics`` are of any nodes, as pruning needs a model in every node of a
-        tree; models of parents (n_nodes, n_outputs, 1 + n_regressors) are zero at a
-        root.
-        """
+        """Fit models of any nodes, given those of their parents: zero at a root."""
 
     def fit_tree(
         self,
@@ -214,8 +198,7 @@ class LeafModel(Value, ABC):
     ) -> Models:
         """Fit models of all nodes of one or several trees, from the roots down.
 
-        ``levels`` yields the rows of the nodes of each, if statistics are not enough;
-        ``stage`` receives the number of nodes that have models.
+        ``levels`` yields the rows of the nodes of each, if statistics are not enough.
         """
         n_nodes, width = tree.n_nodes, 1 + statistics.n_regressors
         coefficient = np.zeros((n_nodes, statistics.n_outputs, width))
@@ -235,7 +218,7 @@ def fitted_models(
     statistics: NodeStatistics,
     parent: Float[np.ndarray, "n_nodes n_outputs _"],
 ) -> Models:
-    """Fit models of several nodes, and refuse what are none; see `LeafModel.fit`."""
+    """Fit models of several nodes, and refuse what are none."""
     models, name = leaf.fit(statistics, parent), f"{type(leaf).__name__}.fit"
     if not isinstance(models, Models):
         raise TypeError(

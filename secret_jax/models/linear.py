@@ -13,7 +13,7 @@ from secret_jax.runtime.progress import UNTOLD, Stage
 from secret_jax.tree.structure import Tree
 
 # Regressors are standardised over the table: a smaller variance is rounding.
-_CONSTANT_VARIANCE = 1e-12
+CONSTANT_VARIANCE = 1e-12
 # Terms whose worth differs by a smaller share are worth the same.
 TIE = 1e-6
 # The same, where terms are selected.
@@ -33,7 +33,6 @@ class LeastSquares(LeafModel):
     """
 
     def fit(self, statistics: NodeStatistics, parent: np.ndarray) -> Models:
-        """Fit least squares, of least norm if ambiguous; see `least_squares`."""
         coefficient = least_squares(statistics)
         width = float(coefficient.shape[2])
         return Models(coefficient, np.minimum(statistics.weight, width))
@@ -46,7 +45,6 @@ class Constant(LeafModel):
     uses_regressors: ClassVar[bool] = False
 
     def fit(self, statistics: NodeStatistics, parent: np.ndarray) -> Models:
-        """Return the mean of the outputs."""
         return Models(means(statistics), np.minimum(statistics.weight, 1.0))
 
 
@@ -71,7 +69,6 @@ class MixtureLeaf(LeastSquares):
         levels: Levels,
         stage: Stage = UNTOLD,
     ) -> Models:
-        """Return the models that growing stored in the tree; fit the others."""
         fitted = super().fit_tree(tree, statistics, levels, stage)
         coefficient = tree.coefficient.astype(np.float64)
         none = (tree.parent < 0) | np.isinf(tree.gain[tree.parent])
@@ -97,16 +94,12 @@ class SimpleLinear(LeafModel):
     """
 
     def fit(self, statistics: NodeStatistics, parent: np.ndarray) -> Models:
-        """Fit the mean, and the slope of the regressor that explains most variance.
-
-        Where none varies, or two rows or fewer could only be joined, it is the mean; of
-        equals the first regressor is taken.
-        """
+        # Where none varies, or two rows or fewer could only be joined, it is the mean.
         model, n = means(statistics), statistics.n_regressors
         spent = np.ones(model.shape[:2])
         if n > 0:
             square = np.einsum("nii->ni", statistics.scatter)[:, :n]
-            least = _CONSTANT_VARIANCE * statistics.weight
+            least = CONSTANT_VARIANCE * statistics.weight
             usable = (square > least[:, None]) & (statistics.weight > 2)[:, None]
             safe = np.where(usable, square, 1.0)
             node = np.arange(len(model))
@@ -146,7 +139,7 @@ def least_squares(
     variance = np.einsum("nii->ni", statistics.scatter)[:, :n]
     weight = np.where(statistics.weight > 0, statistics.weight, 1.0)
     per_row = variance / weight[:, None]
-    scale = np.where(per_row > _CONSTANT_VARIANCE, np.sqrt(variance), np.inf)
+    scale = np.where(per_row > CONSTANT_VARIANCE, np.sqrt(variance), np.inf)
     correlation = statistics.scatter[:, :n, :n] / (scale[:, :, None] * scale[:, None])
     moment = statistics.scatter[:, :n, n:] / scale[:, :, None]
     values, vectors = np.linalg.eigh(correlation)
@@ -172,11 +165,11 @@ def selected_forward(
 ) -> tuple[Int[np.ndarray, "n_nodes n_steps"], Float[np.ndarray, " n_nodes"]]:
     """Select terms by pivoted partial Cholesky; return them and what is unexplained.
 
-    Each step adds the term that explains most, of ties the first, until no more than
-    ``limit`` of the variance ``unexplained`` is left, ``most`` terms are chosen, or all
-    others are copies: of their variance those chosen leave no more than the share
-    ``copy``. ``gram`` and ``moment`` are products of the terms, and of the terms with
-    what is to be explained. Of what is chosen, -1 comes after the last one of a node.
+    ``gram`` and ``moment`` are products of the terms, and of these with what is to be
+    explained. Each step adds the term that explains most, of ties the first, until no
+    more than ``limit`` of the variance is ``unexplained``, ``most`` are chosen, or all
+    others are copies: those chosen leave no more than the share ``copy`` of their
+    variance. -1 comes after the last one of a node.
     """
     n_nodes, n_terms = moment.shape
     node = np.arange(n_nodes)

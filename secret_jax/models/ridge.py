@@ -72,11 +72,7 @@ class Ridge(LeafModel):
     gcv_factor: Annotated[float, real(0.0)] = 1.2
 
     def fit(self, statistics: NodeStatistics, parent: np.ndarray) -> Models:
-        """Fit the ridge correction of the parent's model for each node.
-
-        Several outputs are regressed one by one, each with its own strength; the
-        degrees of freedom are their mean.
-        """
+        # Outputs are regressed one by one, each with a strength of its own.
         models, degrees, _ = zip(
             *(
                 shrunken(statistics.output(i), parent[:, i], self.gcv_factor)
@@ -92,9 +88,9 @@ def shrunken(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Fit the ridge correction of a given model of one output for each node, by GCV.
 
-    Returns the models (n_nodes, 1 + n_regressors), the effective degrees of freedom
-    that the corrections spent, and the strengths: penalties per row, in units of the
-    regressors' variances, infinite where only the mean is corrected.
+    Returns models (n_nodes, 1 + n_regressors), degrees of freedom that the corrections
+    spent, and strengths: penalties per row, in units of the regressors' variances,
+    infinite where only the mean is corrected.
     """
     weight = np.where(statistics.weight > 0, statistics.weight, 1.0)
     slopes = base[:, 1:]
@@ -207,12 +203,11 @@ def penalty_paths(
 ) -> PenaltyPaths:
     """Follow ridge regressions along their penalties, without a regression of each.
 
-    The moments, put beside the matrix, which is positive semi-definite, are reduced by
-    reflections to a band of three diagonals. On it the error and the degrees of freedom
-    of a penalty are a short recurrence (Eldén. A Note on the Computation of the
-    Generalized Cross-Validation Function for Ill-Conditioned Least Squares Problems.
-    BIT 24, 1984), and the derivative comes along. Eigenvectors, which say the same,
-    take twice as long.
+    Matrix and moments are reduced by reflections to a band of three diagonals, on which
+    the error and the degrees of freedom of a penalty are a short recurrence (Eldén. A
+    Note on the Computation of the Generalized Cross-Validation Function for
+    Ill-Conditioned Least Squares Problems. BIT 24, 1984). Eigenvectors, which say the
+    same, take twice as long.
     """
     n_nodes, n = moment.shape
     numbers, indefinite = np.empty((3, len(penalty), n_nodes)), np.zeros(n_nodes, bool)

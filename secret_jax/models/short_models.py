@@ -18,16 +18,14 @@ from scipy.linalg import lapack
 from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
 from secret_jax.losses.interface import LONGEST_STEP, Likelihood, Loss
-from secret_jax.models.errors import mean_squared_errors
 from secret_jax.models.fitting import node_statistics, with_losses, with_monotone_models
 from secret_jax.models.glm import smoothed
 from secret_jax.models.interface import LeafModel, RowGroups, groups_of_levels
 from secret_jax.models.linear import CONSTANT, TIE, selected_forward
-from secret_jax.models.statistics import NodeStatistics
-from secret_jax.tree.degrees import ROUNDING, model_degrees, noise_variance
+from secret_jax.models.statistics import NodeStatistics, mean_squared_errors
 from secret_jax.tree.routing import values
 from secret_jax.tree.structure import SplitKind, Tree
-from secret_jax.tree.totals import leaf_totals
+from secret_jax.tree.totals import ROUNDING, leaf_totals, model_degrees, noise_variance
 
 # Share of the largest magnitude by which rounding may move a target away from zero.
 _NEAR_ZERO = 1e-6
@@ -54,11 +52,7 @@ def with_short_equations(
     leaf: LeafModel,
     tolerance: float,
 ) -> Tree:
-    """Bound the predictions of a tree, shorten its equations, and add standard errors.
-
-    ``rows`` trained its full models, or are a sample of them; for ``tolerance`` see
-    `shortened`.
-    """
+    """Bound predictions, shorten equations (see `shortened`), add standard errors."""
     tree, full_error = _bounded(tree, statistics.lower[0], statistics.upper[0]), None
     if tolerance > 0:
         full_error = tuple(tree.leaf_error.tolist())
@@ -143,14 +137,13 @@ def _bounded(
 def with_standard_errors(tree: Tree, levels: Iterator[RowGroups]) -> Tree:
     """Compute the standard errors of the equations of a tree with a loss.
 
-    For a likelihood they are those of the inverse information. For any other loss they
-    are those of the sandwich estimator, with the second derivatives of the loss on both
-    sides of the squares of its slopes (Huber. The Behavior of Maximum Likelihood
-    Estimates under Nonstandard Conditions. Proceedings of the Fifth Berkeley Symposium
-    1, 1967); the density at a quantile is that of a logistic kernel about it (Powell.
-    Estimation of Monotonic Regression Models under Quantile Restrictions. 1991). Where
-    few rows say what a coefficient is, as far out in a tail, and of the scores of
-    several classes, which are fixed up to a common term only, there are none: NaN.
+    For a likelihood they are those of the inverse information, for any other loss those
+    of the sandwich estimator (Huber. The Behavior of Maximum Likelihood Estimates under
+    Nonstandard Conditions. Proceedings of the Fifth Berkeley Symposium 1, 1967); the
+    density at a quantile is that of a logistic kernel about it (Powell. Estimation of
+    Monotonic Regression Models under Quantile Restrictions. 1991). NaN where few rows
+    say what a coefficient is, as far out in a tail, and for the scores of several
+    classes, which are fixed up to a common term only.
     """
     loss = tree.loss
     error = np.full(tree.coefficient.shape, np.nan)
@@ -234,23 +227,18 @@ def shortened(
 ) -> Tree:
     """Shorten the equations of all nodes, and compute their standard errors.
 
-    By ``tolerance``, times the share of the variance that the tree explains, a node's
-    short equation may differ from the full one: a share of the node's noise variance,
-    in the mean over rows like those of the node. 0: none is shortened. ``spread``:
-    noise (n_nodes, n_outputs) and the share that is explained (n_outputs,), of another
-    loss than squared errors, which are then not measured again. Means and degrees of
-    freedom of the nodes stay. Standard errors are those of squared errors; for a loss
-    see `with_standard_errors`.
-
-    The second moments C of a node are blended with those of its parent, which count as
-    thirty rows. With b the slopes of the full model, s² the noise and R² the share that
+    With b the slopes of the full model of a node, C the second moments (blended with
+    those of the parent, which count as thirty rows), s² the noise and R² the share that
     the tree explains, columns enter by pivoted partial Cholesky, the most useful first,
     until the part of b'Cb that they leave unexplained is at most ``tolerance R² s²``:
     where all that can be said is little, little of it is left out. Those that can be
     spared go again. The slopes are those of the projection, C_AA⁻¹ (C b)_A. Levels of
     an attribute with like coefficients may enter together as one term. What splits
     above have fixed is part of the constant. Where rounding keeps all columns together
-    from saying enough, the full model stays.
+    from saying enough, the full model stays, as it does with ``tolerance=0``.
+
+    ``spread``: noise (n_nodes, n_outputs) and the share that is explained (n_outputs,)
+    of another loss than squared errors, whose errors are not measured here.
     """
     weight = np.maximum(tree.weight, 1e-300)
     if spread is None:  # of targets of variance 1

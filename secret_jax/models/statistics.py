@@ -17,8 +17,7 @@ from jaxtyping import Float, Int
 
 from secret_jax.data.rows import Rows
 from secret_jax.data.shards import block_of, in_64_bits
-from secret_jax.runtime.linalg import AnyArray, matmul, safe_divide
-from secret_jax.runtime.moments import Moments, added_up
+from secret_jax.runtime.linalg import AnyArray, Moments, added_up, matmul, safe_divide
 from secret_jax.runtime.programs import program
 from secret_jax.runtime.shapes import Scratch, slice_positions
 from secret_jax.tree.packed import PackedTrees, programmed
@@ -55,16 +54,13 @@ class NodeStatistics(NamedTuple):
 
     @property
     def n_outputs(self) -> int:
-        """Number of outputs."""
         return self.lower.shape[1]
 
     @property
     def n_regressors(self) -> int:
-        """Number of regressors."""
         return self.mean.shape[1] - self.n_outputs
 
     def take(self, node: np.ndarray) -> NodeStatistics:
-        """Select nodes."""
         return NodeStatistics(*(array[node] for array in self))
 
     def output(self, which: int) -> NodeStatistics:
@@ -129,6 +125,22 @@ def accumulate_to_root(
         statistics.scatter[inner] = 0.5 * (scatter + scatter.transpose(0, 2, 1))
 
 
+def mean_squared_errors(
+    statistics: NodeStatistics, coefficient: Float[np.ndarray, "n_nodes n_outputs _"]
+) -> Float[np.ndarray, "n_nodes n_outputs"]:
+    """Mean squared errors of the nodes' models on the rows of any statistics."""
+    errors = np.empty(coefficient.shape[:2])
+    for output in range(coefficient.shape[1]):
+        _, mean, scatter, *_ = statistics.output(output)
+        model = coefficient[:, output]
+        # The residual as a sum of the regressors and the output.
+        residual = np.concatenate([-model[:, 1:], np.ones((len(model), 1))], axis=1)
+        bias = np.einsum("ni,ni->n", residual, mean) - model[:, 0]
+        spread = np.einsum("ni,nij,nj->n", residual, scatter, residual)
+        errors[:, output] = np.maximum(spread, 0.0) + statistics.weight * bias**2
+    return errors / np.where(statistics.weight > 0, statistics.weight, 1.0)[:, None]
+
+
 def group_statistics(
     rows: Rows,
     n_regressors: int,
@@ -168,9 +180,8 @@ def slice_statistics(
 ) -> NodeStatistics:
     """Compute statistics of the places ``order[start:stop]`` of each slice, in float64.
 
-    ``x``: the regressors come first; ``row`` (n_places,), int, or None: row of every
-    place; None: the places are the rows. The rows of a slice are measured from its
-    first one, so that no large numbers cancel.
+    ``x``: the regressors come first; ``row``: that of every place, if they are others.
+    A slice is measured from its first row, so that no large numbers cancel.
     """
     some, n_slices = np.flatnonzero(stop > start), len(start)
     start, stop, scratch = start[some], stop[some], scratch or Scratch()
@@ -210,13 +221,8 @@ def slice_statistics(
             # Not by `numpy.matmul`, which lets no other thread run meanwhile.
             np.dot(other[part].T, joint[part], out=products[piece])
     total = np.add.reduceat(products, np.searchsorted(cuts, begin))
-    weights = total[:, width, width]
-    offset = safe_divide(total[:, width, :width], weights[:, None])
-    between = weights[:, None, None] * offset[:, :, None] * offset[:, None, :]
     found = NodeStatistics(
-        weight=weights,
-        mean=pivot[:, :width] + offset,
-        scatter=total[:, :width, :width] - between,
+        *_centred(total, pivot[:, :width]),
         lower=np.minimum.reduceat(targets, begin, axis=0).astype(np.float64),
         upper=np.maximum.reduceat(targets, begin, axis=0).astype(np.float64),
         rounding=np.full(len(length), _ROUNDING_64),
@@ -229,11 +235,21 @@ def slice_statistics(
     return statistics
 
 
+def _centred(
+    products: np.ndarray, pivot: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Weight, mean and scatter, given sums of products of [z - pivot, 1]."""
+    weight, first = products[:, -1, -1], products[:, -1, :-1]
+    offset = safe_divide(first, weight[:, None])
+    between = weight[:, None, None] * offset[:, :, None] * offset[:, None, :]
+    return weight, pivot + offset, products[:, :-1, :-1] - between
+
+
 def resident_statistics(tree: Tree, rows: Rows) -> tuple[np.ndarray, NodeStatistics]:
     """Compute statistics of the leaves from numeric rows on a device.
 
-    Rows of weight zero are padding. Products are of float32 numbers about the means
-    that the tree knows, which hold six digits in a run of rows; runs add up in float64.
+    Products are of float32 numbers about the means that the tree knows, which hold six
+    digits in a run of rows; runs add up in float64.
     """
     packed = once(tree, programmed)
     node = np.asarray(packed.node)
@@ -245,18 +261,12 @@ def resident_statistics(tree: Tree, rows: Rows) -> tuple[np.ndarray, NodeStatist
     with in_64_bits():
         found = _leaf_sums(x, known[:, :-1], known[:, -1], packed, shift)
     sums, lower, upper = (np.asarray(array, np.float64) for array in found)
-    occupied = np.flatnonzero(sums[:, 0, 0] > 0)
-    sums, shift = sums[occupied], shift[occupied].astype(np.float64)
-    total, offset = sums[:, 0, 0], sums[:, 0, 1:] / sums[:, :1, 0]
-    between = total[:, None, None] * offset[:, :, None] * offset[:, None, :]
-    scatter = sums[:, 1:, 1:] - between
-    return node[occupied], NodeStatistics(
-        weight=total,
-        mean=shift + offset,
-        scatter=0.5 * (scatter + scatter.transpose(0, 2, 1)),
-        lower=lower[occupied],
-        upper=upper[occupied],
-        rounding=np.full(len(occupied), ROUNDING_32),
+    some = np.flatnonzero(sums[:, -1, -1] > 0)
+    weight, mean, scatter = _centred(sums[some], shift[some].astype(np.float64))
+    scatter = 0.5 * (scatter + scatter.transpose(0, 2, 1))
+    rounding = np.full(len(some), ROUNDING_32)
+    return node[some], NodeStatistics(
+        weight, mean, scatter, lower[some], upper[some], rounding
     )
 
 
@@ -268,12 +278,12 @@ def _leaf_sums(
     packed: PackedTrees,
     shift: AnyArray,
 ) -> tuple[jax.Array, ...]:
-    """Sums of products of [1, x, y] about the leaf's shift, and ranges of targets."""
+    """Sums of products of [x, y, 1] about the leaf's shift, and ranges of targets."""
     (n_leaves, width), n_outputs = shift.shape, targets.shape[1]
     (leaf,) = packed.leaves(x.T, jnp.zeros((0, len(x)), jnp.int32), jnp)
     member = leaf[:, None] == jnp.arange(n_leaves, dtype=leaf.dtype)
     joint = jnp.concatenate([x[:, : width - n_outputs], targets], axis=1) - shift[leaf]
-    joint = jnp.concatenate([jnp.ones_like(joint[:, :1]), joint], axis=1)
+    joint = jnp.concatenate([joint, jnp.ones_like(joint[:, :1])], axis=1)
     products = joint[:, :, None] * (weight[:, None] * joint)[:, None, :]
     sums = matmul(
         member.astype(jnp.float32).reshape(-1, _RUN, n_leaves).transpose(0, 2, 1),

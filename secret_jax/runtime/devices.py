@@ -1,6 +1,6 @@
 """Choice of the device, and rows that one step takes there."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
@@ -42,13 +42,18 @@ def device_named(name: str) -> Any:
 
 @contextmanager
 def computing_on(
-    device: str | None, *, fall_back: bool = False, n_rows: int | None = None
+    device: str | None,
+    *,
+    fall_back: bool = False,
+    n_rows: int | None = None,
+    shape: Sequence[int] = (),
 ) -> Iterator[None]:
     """Compute on a device inside a with block.
 
     Without a name it is what JAX prefers, but a processor for few rows of the host
     (``n_rows``). A device that does not exist is an error, or, to ``fall_back``, what
-    JAX prefers. Out of memory is a MemoryError that names the parameter to change.
+    JAX prefers. Out of memory is a MemoryError that names the rows and columns of the
+    table (``shape``) and what to change.
     """
     chosen = None
     if device is not None:
@@ -71,9 +76,12 @@ def computing_on(
         if not is_out_of_memory(error):
             raise
         limit = get_config()["working_memory"]
+        names = zip(shape, ("rows", "columns"), strict=False)
+        table = " of ".join(f"{n:,} {name}" for n, name in names) or "these rows"
         raise MemoryError(
-            f"The device ran out of memory (one step may take {limit} MiB). Give a "
-            "step less by sklearn.set_config(working_memory=...), or set device='cpu'."
+            f"The device ran out of memory for {table} (one step may take {limit} "
+            "MiB). Give fewer rows, or a step less by "
+            "sklearn.set_config(working_memory=...), or set device='cpu'."
         ) from error
 
 
@@ -110,10 +118,7 @@ def runs_triton(device: Any) -> bool:
 
 
 def in_32_bits() -> AbstractContextManager[Any]:
-    """Trace programs with float32 and int32, whatever ``jax_enable_x64`` says.
-
-    Twice as wide they would bring nothing but time, and other trees.
-    """
+    """Trace programs with float32 and int32, whatever ``jax_enable_x64`` says."""
     return jax.enable_x64(False)
 
 
@@ -121,8 +126,7 @@ def in_32_bits() -> AbstractContextManager[Any]:
 def own_settings() -> Iterator[None]:
     """Set JAX as fits need it, whatever the caller's settings are.
 
-    Run step by step, one would take hours; transfers from the host are intended, and
-    axes that NumPy's rules put in front; what is no number in a node is sorted out
+    Run step by step one would take hours; what is no number in a node is sorted out
     afterwards.
     """
     with (
@@ -137,11 +141,7 @@ def own_settings() -> Iterator[None]:
 
 
 def carried(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a function to use the current thread's settings in any other thread.
-
-    They are kept apart for each thread: the device, `own_settings` and scikit-learn's
-    bound on memory.
-    """
+    """Wrap a function to use this thread's device and settings in any other thread."""
     device, limit = _preferred(), get_config()["working_memory"]
 
     def function_there(*arguments: Any) -> Any:
@@ -158,8 +158,8 @@ def carried(function: Callable[..., Any]) -> Callable[..., Any]:
 def rows_at_once(row_bytes: int, usual: int) -> int:
     """Number of rows that may go through the device at once, a power of two.
 
-    As many as scikit-learn's ``working_memory`` holds, but at least `LEAST_ROWS`; on
-    processors at most as many as are ``usual`` for their caches.
+    scikit-learn's ``working_memory`` bounds it; on processors, so does what is
+    ``usual`` for their caches.
     """
     rows = int(get_config()["working_memory"] * (1 << 20)) // max(row_bytes, 1)
     rows = max(1 << max(rows.bit_length() - 1, 0), LEAST_ROWS)

@@ -1,7 +1,7 @@
-"""Small linear algebra that never yields NaN, for one problem or many.
+"""Small linear algebra that never yields NaN, and sums of moments.
 
-Each problem takes the last axes of arrays; all axes before them enumerate problems.
-Arrays of NumPy are computed by NumPy, all others by JAX.
+Problems may be one or many: each takes the last axes of arrays, all axes before them
+enumerate problems. Arrays of NumPy are computed by NumPy, all others by JAX.
 
 Elimination is written out in array operations on purpose. Batched LAPACK calls on the
 CPU share one thread pool and can wait for each other for ever (seen with jaxlib
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -71,8 +71,6 @@ def matvec(matrix: AnyArray, vector: AnyArray) -> AnyArray:
 def safe_divide(numerator: Any, denominator: AnyArray) -> Any:
     """Divide, with 0 where the denominator is not positive; it says whether by NumPy.
 
-    Examples
-    --------
     >>> safe_divide(jnp.array([1.0, 0.0]), jnp.array([4.0, 0.0])).tolist()
     [0.25, 0.0]
     """
@@ -98,8 +96,6 @@ def inverse_cholesky(
     where a pivot is at most the tolerance: such a column depends on the earlier ones,
     and its row is zero.
 
-    Examples
-    --------
     >>> matrix = jnp.array([[4.0, 2.0], [2.0, 1.0]])
     >>> inverse, independent = inverse_cholesky(matrix, 1e-6)
     >>> independent.tolist(), (inverse + 0.0).tolist()
@@ -168,8 +164,7 @@ def guarded_solve(
 ) -> AnyArray:
     """Solve a positive semi-definite system, with zeros for dependent columns.
 
-    ``rhs`` (..., n) or (..., n, n_right_hand_sides); ``tolerance`` as in
-    `inverse_cholesky`.
+    ``rhs`` (..., n) or (..., n, k); ``tolerance`` as in `inverse_cholesky`.
     """
     if rhs.ndim < matrix.ndim:
         return guarded_solve(matrix, rhs[..., None], tolerance)[..., 0]
@@ -190,9 +185,8 @@ def _eliminated(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Eliminate without pivoting many problems, which come last, in long operations.
 
-    Returns the upper triangles and right-hand sides (n, n + k, n_problems), and one
-    over the pivots, zero for dependent columns. ``triangular``: ``right`` is, from
-    below.
+    Returns upper triangles and right-hand sides (n, n + k, n_problems), and one over
+    the pivots, zero for dependent columns.
     """
     n, width = matrix.shape[-1], matrix.shape[-1] + right.shape[-1]
     both = np.concatenate([matrix, right], axis=-1).reshape(-1, n * width)
@@ -230,8 +224,6 @@ def definite_solve(matrix: AnyArray, rhs: AnyArray) -> AnyArray:
 def largest(values: Float[AnyArray, "... n"], k: int) -> Int[AnyArray, "... k"]:
     """Positions of the k largest values, in descending order; ties by position.
 
-    Examples
-    --------
     >>> largest(np.array([1.0, 3.0, 3.0, 2.0]), 3).tolist()
     [1, 2, 3]
     """
@@ -246,11 +238,7 @@ def largest(values: Float[AnyArray, "... n"], k: int) -> Int[AnyArray, "... k"]:
 
 
 def taken(array: AnyArray, index: AnyArray, n_axes: int) -> AnyArray:
-    """Take entries along the axis after ``n_axes`` axes of nodes.
-
-    ``array`` (..., n, *rest); ``index`` (...) or (..., k), int. Returns (..., *rest) or
-    (..., k, *rest).
-    """
+    """Take entries, one or k, along the axis after ``n_axes`` axes of nodes."""
     if namespace(array) is np:
         nodes = np.indices(index.shape, sparse=True)[:n_axes]
         return array[(*nodes, index)]
@@ -308,3 +296,40 @@ def _by_powers(matrix: Float[Array, "m m"], n: int) -> Float[Array, "n m"]:
         rest = small_matmul(outside, small_matmul(rest, outside))
         found.append(vector)
     return jnp.stack(found)
+
+
+class Moments(NamedTuple):
+    """Weight, mean and scatter (sum of weighted products about the mean) of parts.
+
+    With a weight for each column, (n_parts, n_columns), the scatter is of squares only.
+    """
+
+    weight: np.ndarray
+    mean: np.ndarray
+    scatter: np.ndarray
+
+
+def added_up(parts: Moments, first: np.ndarray) -> Moments:
+    """Combine the moments of runs of parts (Chan, Golub & LeVeque 1983).
+
+    ``first`` says where each run begins. Means are compared with that of their run, so
+    that no large numbers cancel.
+
+    >>> means = np.array([[0.0], [4.0]])
+    >>> parts = Moments(np.array([1.0, 3.0]), means, np.zeros((2, 1)))
+    >>> [array.tolist() for array in added_up(parts, np.array([0]))]
+    [[4.0], [[3.0]], [[12.0]]]
+    """
+    weight, mean, scatter = parts
+    run = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(weight))))
+    total = np.add.reduceat(weight, first, axis=0)
+    share, each = weight / np.where(total > 0, total, 1.0)[run], weight
+    if weight.ndim < mean.ndim:
+        share, each = share[:, None], weight[:, None]
+    whole = np.add.reduceat(share * mean, first, axis=0)
+    offset = mean - whole[run]
+    if scatter.ndim > mean.ndim:
+        between = (each * offset)[:, :, None] * offset[:, None, :]
+    else:
+        between = each * offset**2
+    return Moments(total, whole, np.add.reduceat(scatter + between, first, axis=0))

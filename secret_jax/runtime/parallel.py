@@ -30,8 +30,8 @@ _LIBRARIES = cache(ThreadpoolController)
 def one_thread_for_products() -> AbstractContextManager[Any]:
     """Limit NumPy's matrix products to one thread inside a with block.
 
-    Our own threads run beside them: with as many again per product they would only get
-    in each other's way, and a table of a hundred columns took six times as long.
+    Beside our own threads more would be in the way: a table of a hundred columns took
+    six times as long.
     """
     return _LIBRARIES().limit(limits=1, user_api="blas")
 
@@ -39,10 +39,7 @@ def one_thread_for_products() -> AbstractContextManager[Any]:
 def in_blocks(
     function: Callable[[slice], _Result], n_rows: int, block: int = ROW_BLOCK
 ) -> Iterator[_Result]:
-    """Apply a function to slices that cover all rows, in parallel.
-
-    Results are yielded in the order of the rows, and only a few are computed ahead.
-    """
+    """Apply a function to slices of rows in parallel; a few results come ahead."""
     starts = range(0, max(n_rows, 1), block)
     slices = (slice(start, min(start + block, n_rows)) for start in starts)
     if len(starts) == 1 or getattr(_THREAD, "works", False):
@@ -73,10 +70,7 @@ def side_by_side(function: Callable[[Any], None], jobs: Iterable[Any]) -> None:
 
 
 def shared(function: Callable[[Any], _Result], jobs: Sequence[Any]) -> list[_Result]:
-    """Results of a function of NumPy, in order; every thread takes neighbouring jobs.
-
-    What `numpy.errstate` says here goes for all of them.
-    """
+    """Results of a function of NumPy, in order, under the caller's `numpy.errstate`."""
 
     def some(part: Sequence[Any]) -> list[_Result]:
         return list(map(function, part))

@@ -125,10 +125,9 @@ def refuse_after_fork() -> None:
 
 
 class Program:
-    """Function of arrays, compiled for every shape, dtype and device.
+    """Pure function of pytrees of arrays, compiled for every shape, dtype and device.
 
-    It is pure, from pytrees of arrays to a pytree of arrays; keyword arguments among
-    ``static_argnames`` are hashable values, and part of the program. ``small_steps``
+    Keyword arguments among ``static_argnames`` are part of the program; ``small_steps``
     says that it is a chain of many small steps, which processors compile long.
     """
 

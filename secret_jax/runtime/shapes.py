@@ -41,11 +41,6 @@ class Scratch(threading.local):
     """Named memory of each thread, for arrays that are used up before the next one.
 
     It is used again: new pages cost as much as a step.
-
-    Examples
-    --------
-    >>> Scratch().array("sums", (2, 3), np.float32).shape
-    (2, 3)
     """
 
     def __init__(self) -> None:

@@ -1,8 +1,8 @@
 """Base of option values: split finders, leaf models, pruning rules, refinements.
 
-Each is a frozen dataclass that is passed to an estimator as a parameter. Its fields are
-its options; they are compared, hashed, printed, written to model files and reached
-through ``get_params`` and ``set_params`` like parameters of the estimator itself.
+The fields of such a frozen dataclass, a parameter of an estimator, are compared,
+hashed, printed, written to model files and reached by ``get_params`` and ``set_params``
+like parameters of the estimator itself.
 """
 
 import collections.abc
@@ -140,10 +140,7 @@ def value_class(name: str) -> type[Value]:
 def check_constraints(
     constraints: Mapping[str, Any], parameters: Mapping[str, Any], caller: str
 ) -> None:
-    """Check parameters as scikit-learn does, but do not take True for a number.
-
-    Those without constraints may be anything; ``caller`` is whose they are.
-    """
+    """Check parameters as scikit-learn does, but do not take True for a number."""
     for name, allowed in constraints.items():
         value = parameters[name]
         if allowed == "no_validation":
@@ -158,10 +155,7 @@ def check_constraints(
 
 
 def checked_parameters(estimator: Any, caller: str = "") -> dict[str, Any]:
-    """Parameters of an estimator by name, checked; ``caller`` is whose they are.
-
-    Those that a subclass sets for its users, and does not show in its signature, too.
-    """
+    """Parameters of an estimator by name, checked, also those that a subclass sets."""
     kind = type(estimator)
     constraints = constraints_of(kind)
     own = {name: getattr(estimator, name) for name in constraints}

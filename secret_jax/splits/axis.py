@@ -1,6 +1,7 @@
 """Splits on one attribute: thresholds, orders of categories, sides of missing values.
 
-What all finders share: the attributes of a level as projections of its rows.
+What finders share: the attributes of a level as projections of its rows, and the
+chosen split of every node as a split of the table.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from secret_jax.runtime.linalg import (
     AnyArray,
@@ -19,7 +20,6 @@ from secret_jax.runtime.linalg import (
     safe_divide,
     taken,
 )
-from secret_jax.splits.chosen import Pick, chosen_rows, split_of
 from secret_jax.splits.interface import Level, Split, SplitFinder
 from secret_jax.tree.structure import SplitKind
 
@@ -30,11 +30,35 @@ CATEGORY_PRIOR = 2.0
 _FREE_CATEGORIES = 7
 
 
+class Pick(NamedTuple):
+    """One split of every node: a threshold along a projection of its rows.
+
+    ``direction``: of an oblique split, in standardised columns; of one on an attribute
+    with gaps the side that missing values go to, see
+    `Projections`; else zero.
+    """
+
+    gain: AnyArray  # (n_nodes,)
+    projection: AnyArray  # (rows,); up to the threshold they go left
+    threshold: AnyArray  # (n_nodes,)
+    kind: AnyArray  # (n_nodes,), int
+    attribute: AnyArray  # (n_nodes,), int: see `Split`
+    direction: AnyArray  # (n_nodes, n_columns)
+
+    def where(self, chosen: AnyArray, other: Pick, level: Level) -> Pick:
+        """These splits in some nodes, and others in the rest."""
+        xp = level.rows.xp
+        masks = [chosen] * len(self)
+        masks[1] = level.rows.spread(chosen)  # of the projections
+        masks[-1] = chosen[:, None]
+        return Pick(*map(xp.where, masks, self, other))
+
+
 class Projections(NamedTuple):
     """The attributes that a split may cut, as projections of the rows of a level.
 
-    Numbers first, then discrete ones, then those with gaps, twice: once with missing
-    values on the left of all others, once on the right.
+    Numbers first, those with gaps twice: once with missing values on the left of all
+    others, once on the right; then discrete ones.
     """
 
     # (n, rows): values of a number, ranks of the categories of a discrete one.
@@ -44,8 +68,6 @@ class Projections(NamedTuple):
     # (n, n_columns), float32: at the column that tells of gaps -1 where they go to the
     # left, 1 where to the right; else zero.
     direction: np.ndarray
-    # (n, rows), or None: what models see of an attribute, if not the projection.
-    value: AnyArray | None
     allowed: AnyArray  # (n_nodes, n), bool
     chance: AnyArray  # (n_nodes, n): see `gain_of_order`
 
@@ -80,42 +102,37 @@ def attributes(level: Level, score: Float[AnyArray, " rows"]) -> Projections:
     """
     xp, roles, dtype = level.rows.xp, level.roles, level.x.dtype
     n_columns, n_discrete = level.x.shape[-2], level.codes.shape[-2]
-    n_axis, n_missing = len(roles.thresholded), 2 * len(roles.missing)
-    kind = np.repeat(
-        np.array([SplitKind.AXIS, SplitKind.DISCRETE, SplitKind.AXIS], np.int32),
-        [n_axis, n_discrete, n_missing],
-    )
+    n_missing = 2 * len(roles.missing)
+    n_numbers = len(roles.thresholded) + n_missing
+    kinds = np.array([SplitKind.AXIS, SplitKind.DISCRETE], np.int32)
+    kind = np.repeat(kinds, [n_numbers, n_discrete])
     column, indicator = np.concatenate([roles.missing] * 2).T
     attribute = np.concatenate(
-        [roles.thresholded, np.arange(n_discrete, dtype=np.int32), column]
+        [roles.thresholded, column, np.arange(n_discrete, dtype=np.int32)]
     )
     direction = np.zeros((len(kind), n_columns), dtype)
     side = np.repeat(np.array([-1, 1], dtype), n_missing // 2)
-    direction[np.arange(len(kind) - n_missing, len(kind)), indicator] = side
-    parts = [level.x[..., roles.thresholded, :]]
-    chance = [xp.zeros((level.n_nodes, n_axis), dtype)]
+    direction[np.arange(n_numbers - n_missing, n_numbers), indicator] = side
+    parts, ranks = [level.x[..., roles.thresholded, :]], []
+    chance = [xp.zeros((level.n_nodes, n_numbers), dtype)]
     if n_discrete:
         both = xp.stack([level.weight, level.weight * score], axis=-2)
         sums = level.rows.sums_by_code(level.codes, level.n_categories, both)
         mass, moment = sums[..., 0, :], sums[..., 1, :]
         rank = xp.argsort(order_of_means(mass, moment), axis=-1, stable=True)
-        parts.append(level.rows.looked_up(rank.astype(dtype), level.codes))
+        ranks.append(level.rows.looked_up(rank.astype(dtype), level.codes))
         square = level.rows.sums(level.weight * score**2)
         chance.append(gain_of_order(mass, square[:, None]).astype(dtype))
-    value = None
     if n_missing:
         seen = level.x[..., roles.missing[:, 1], :] <= 0
         given = level.x[..., roles.missing[:, 0], :]
-        value = xp.concatenate([*parts, given, given], axis=-2)
         parts += _beyond(level, given, seen)
-        chance.append(xp.zeros((level.n_nodes, n_missing), dtype))
     place = attribute + np.where(kind == SplitKind.DISCRETE, n_columns, 0)
     return Projections(
-        projection=xp.concatenate(parts, axis=-2),
+        projection=xp.concatenate(parts + ranks, axis=-2),
         kind=kind,
         attribute=attribute,
         direction=direction,
-        value=value,
         allowed=level.allowed[:, place],
         chance=xp.concatenate(chance, axis=1),
     )
@@ -149,10 +166,7 @@ def gain_of_order(weight: AnyArray, square: AnyArray) -> AnyArray:
 
 
 def _beyond(level: Level, value: AnyArray, seen: AnyArray) -> list[AnyArray]:
-    """Values with missing ones to the left of all others, and to their right.
-
-    ``value``, ``seen`` (n_missing, rows).
-    """
+    """Values with missing ones to the left of all others, and to their right."""
     xp, rows = level.rows.xp, level.rows
     known = seen & (level.weight > 0)[..., None, :]
     lowest = rows.least(xp.where(known, value, xp.inf))
@@ -162,6 +176,104 @@ def _beyond(level: Level, value: AnyArray, seen: AnyArray) -> list[AnyArray]:
     highest = xp.where(xp.isfinite(highest), highest, 0.0)
     after = xp.nextafter(highest, xp.full_like(highest, xp.inf))
     return [xp.where(seen, value, rows.spread(bound)) for bound in (lowest, after)]
+
+
+def chosen_rows(values: AnyArray, which: AnyArray, level: Level) -> AnyArray:
+    """Of what is known of the rows, what their node has chosen.
+
+    ``values`` (n, rows); ``which`` (n_nodes,), int: below n. Returns (rows,).
+    """
+    return level.rows.chosen(which[:, None], values)[..., 0, :]
+
+
+def split_of(
+    pick: Pick,
+    level: Level,
+    *,
+    pure: Bool[AnyArray, " n_nodes"],
+    chance_gain: Float[AnyArray, " n_nodes"] | None = None,
+    units: tuple[AnyArray, AnyArray] | None = None,
+) -> Split:
+    """The chosen splits as splits of the table; the cut goes between the rows.
+
+    ``pure``, ``chance_gain``: as in `Split`, by default zero; ``units``: center and
+    scale (n_nodes, n_columns), by which oblique directions were standardised.
+    """
+    rows, xp = level.rows, level.rows.xp
+    n_columns = level.x.shape[-2]
+    present = level.weight > 0
+    below = pick.projection <= rows.spread(pick.threshold)
+    left, right = below & present, ~below & present
+    highest = -rows.least(xp.where(left, -pick.projection, xp.inf))
+    lowest = rows.least(xp.where(right, pick.projection, xp.inf))
+    usable = xp.isfinite(highest) & xp.isfinite(lowest)
+    middle = 0.5 * xp.where(usable, highest + lowest, 0.0)
+    # Between neighbouring floats the middle is one of them: never the right one.
+    cut = xp.where(usable, xp.where(middle < lowest, middle, highest), 0.0)
+
+    direction = (pick.attribute[:, None] == xp.arange(n_columns)).astype(cut.dtype)
+    if len(level.roles.missing):
+        inside = _value_of_missing(pick, level, (left, cut), (right, lowest))
+        direction = direction + inside[:, None] * xp.abs(pick.direction)
+    threshold = cut
+    if units is not None:
+        # An axis split compares the attribute itself, so its cut is exact.
+        is_axis = pick.kind == SplitKind.AXIS
+        center, scale = units
+        oblique = pick.direction / scale
+        length = xp.sqrt(xp.sum(oblique**2, axis=1))
+        length = xp.where(length > 0, length, 1.0)
+        from_center = xp.sum(oblique * center, axis=1)
+        oblique = oblique / length[:, None]
+        direction = xp.where(is_axis[:, None], direction, oblique)
+        threshold = xp.where(is_axis, cut, (cut + from_center) / length)
+
+    discrete = pick.kind == SplitKind.DISCRETE
+    usable = (pick.gain > 0) & xp.isfinite(pick.gain) & ~pure
+    return Split(
+        kind=xp.where(usable, pick.kind, int(SplitKind.LEAF)),
+        attribute=pick.attribute,
+        direction=xp.where(discrete[:, None], 0.0, direction),
+        threshold=xp.where(discrete, 0.0, threshold),
+        goes_left=_categories(pick, level, left) & discrete[:, None],
+        gain=xp.where(usable, pick.gain, 0.0),
+        chance_gain=xp.zeros_like(pick.gain) if chance_gain is None else chance_gain,
+        pure=pure,
+    )
+
+
+def _value_of_missing(
+    pick: Pick, level: Level, left: tuple[AnyArray, ...], right: tuple[AnyArray, ...]
+) -> AnyArray:
+    """Mean of the side that missing values go to: rows of a side, and its end."""
+    xp, n_columns = level.rows.xp, level.x.shape[-2]
+    to_left = xp.sum(pick.direction, axis=1) < 0
+    side = xp.where(level.rows.spread(to_left), left[0], right[0])
+    attribute = xp.clip(pick.attribute, 0, n_columns - 1)
+    value = chosen_rows(level.x, attribute, level)
+    indicator = xp.argmax(xp.abs(pick.direction), axis=1)
+    observed = chosen_rows(level.x, indicator, level) <= 0
+    weight = xp.where(observed & side, level.weight, 0.0)
+    total, moment = (level.rows.sums(own) for own in (weight, weight * value))
+    mean = safe_divide(moment, total)
+    # It stays on its side of the cut, which lies between the rows.
+    mean = xp.where(to_left, xp.minimum(mean, left[1]), xp.maximum(mean, right[1]))
+    return xp.where(xp.isfinite(mean), mean, 0.0)
+
+
+def _categories(pick: Pick, level: Level, left: AnyArray) -> AnyArray:
+    """Categories of the left side; absent ones follow the larger side."""
+    xp, n, n_discrete = level.rows.xp, level.n_categories, level.codes.shape[-2]
+    if not n_discrete:
+        return xp.zeros((level.n_nodes, n), bool)
+    # Of a split on a column any attribute will do.
+    attribute = xp.clip(pick.attribute, 0, n_discrete - 1)
+    code = chosen_rows(level.codes, attribute, level)[..., None, :]
+    both = xp.stack([level.weight, xp.where(left, level.weight, 0.0)], axis=-2)
+    found = level.rows.sums_by_code(code, n, both)[:, 0]
+    weight, left_weight = found[:, 0], found[:, 1]
+    larger_left = left_weight.sum(axis=1) >= 0.5 * weight.sum(axis=1)
+    return xp.where(weight > 0, left_weight > 0, larger_left[:, None])
 
 
 AxisGains: TypeAlias = tuple[Projections, AnyArray, AnyArray, AnyArray]
@@ -186,7 +298,7 @@ class AxisSplits(SplitFinder):
         xp = level.rows.xp
         gain = xp.where(axis.allowed, gain, -xp.inf)
         pick = axis.pick(xp.argmax(gain, axis=1), gain, threshold, level)
-        return split_of(pick, level, pure=pure, chance_gain=xp.zeros_like(pick.gain))
+        return split_of(pick, level, pure=pure)
 
 
 def leading_component(

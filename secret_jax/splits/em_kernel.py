@@ -1,111 +1,205 @@
-"""The E step of EM in one reading of the rows, where an accelerator runs Triton.
+"""EM by kernels of Triton: what it makes of rows in one reading, and its M step.
 
-A program takes a tile of one node and one start. Rows lie side by side, one a thread,
-and all sums stay in registers, as far as these go: of at most eleven dimensions. Plain
-XLA writes the responsibilities and weighted rows out and reads them again, six times
-what the rows themselves take.
+`secret_jax.splits.mixture` says what they mean and has the same in array operations,
+for accelerators without Triton.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
-# Rows that a program takes at a time: one for each thread of a warp.
-_BLOCK = 32
-# Columns of (1, z) whose products registers hold.
-_MOST_COLUMNS = 12
-# Emulated, not compiled: for tests where Triton does not run.
-INTERPRETED = False
+from secret_jax.data.kernels import kernel, read_once
+from secret_jax.runtime.linalg import AnyArray, namespace
 
 
-def can_read(rows: Any, z: Float[Array, "n_tiles n_joint tile"]) -> bool:
-    """Whether the kernel takes rows: of narrow tables, in tiles of whole blocks."""
-    return rows.triton and z.shape[1] <= _MOST_COLUMNS and z.shape[2] % _BLOCK == 0
+def shares(odds: AnyArray) -> tuple[AnyArray, AnyArray]:
+    """Share of the first of two components, and one plus the lesser odds."""
+    xp = namespace(odds)
+    least = xp.exp(-xp.abs(odds))
+    both = 1.0 + least
+    return xp.where(odds > 0, 1.0, least) / both, both
+
+
+def products_about(
+    rows: Any,
+    centers: Sequence[Float[Array, "n_nodes _ n"]],
+    arrays: Sequence[Array],
+    weight: Float[Array, "n_tiles n_starts tile"],
+    *matrix: Float[Array, "n_nodes n n"],
+) -> tuple[Float[Array, "n_nodes n_starts n_joint n_joint"], Array]:
+    """Weighted products of rows (1, z) with themselves; z is less some centers.
+
+    And by a lower triangular matrix, if there is one: these rows are the second result.
+    """
+    n_starts = weight.shape[1]
+    centers = [jnp.repeat(a, n_starts // a.shape[1], axis=1) for a in centers]
+
+    def one(start: Any, of_node: Any, columns: Any) -> Any:
+        *values, weights = columns
+        z = [*itertools.chain(*values)]
+        for center in of_node[: len(centers)]:
+            z = [a - center(start, i) for i, a in enumerate(z)]
+        for by in of_node[len(centers) :]:
+            z = [_weighted(by, (i,), z[: i + 1]) for i in range(len(z))]
+        weight = weights[0]
+        for label, other in enumerate(weights[1:], 1):
+            weight = jnp.where(start == label, other, weight)
+        z = [jnp.ones_like(weight), *z]
+        return weight, z, [], z if matrix else []
+
+    given = (*arrays, weight)
+    products, _, z = read_once(rows, one, (*centers, *matrix), given, n_starts)
+    return products, z
+
+
+def _weighted(weight: Any, at: tuple[Any, ...], values: Sequence[Array]) -> Array:
+    """Sum of some numbers of rows, by numbers that their node has at a place."""
+    products = (weight(*at, i) * value for i, value in enumerate(values))
+    return functools.reduce(jnp.add, products)
+
+
+def moments_of_sides(
+    rows: Any, of_nodes: Sequence[Array], arrays: Sequence[Array]
+) -> Float[Array, "n_nodes n_starts n_joint n_joint"]:
+    """Moments of the first component at the start; see `secret_jax.splits.secret`."""
+
+    def one(start: Any, of_node: Any, columns: Any) -> Any:
+        (form, by_sign), (z, weight) = of_node, columns
+        odds = _weighted(form, (start,), z)
+        side = jnp.where(odds > 0, 1.0, 0.0)
+        return weight * jnp.where(by_sign(start), side, shares(odds)[0]), z, [], []
+
+    return read_once(rows, one, of_nodes, arrays, of_nodes[0].shape[1])[0]
 
 
 def moments_and_likelihood(
-    rows: Any,
-    forms: Sequence[Array],
-    z: Float[Array, "n_tiles n_joint tile"],
-    weight: Float[Array, "n_tiles tile"],
+    rows: Any, forms: Sequence[Array], arrays: Sequence[Array]
 ) -> tuple[
     Float[Array, "n_nodes n_starts n_joint n_joint"], Float[Array, "n_nodes n_starts"]
 ]:
     """Moments of the first component and the log-likelihood; see `mixture.expect`."""
+
+    def one(start: Any, of_node: Any, columns: Any) -> Any:
+        z, weight = columns
+        first, second = _log_densities(of_node, z, start)
+        share, both = shares(first - second)
+        likelihood = weight * (jnp.maximum(first, second) + jnp.log(both))
+        return weight * share, z, [likelihood], []
+
+    moments, others, _ = read_once(rows, one, forms, arrays, forms[0].shape[1])
+    return moments, others[..., 0]
+
+
+def likelier_first(
+    rows: Any, forms: Sequence[Array], arrays: Sequence[Array]
+) -> Float[Array, "n_tiles tile"]:
+    """Weights of the rows that rather belong to the first component."""
+
+    def one(_: Any, of_node: Any, columns: Any) -> Any:
+        z, weight = columns
+        first, second = _log_densities(of_node, z)
+        return weight, [], [], [jnp.where(first > second, weight, 0.0)]
+
+    return read_once(rows, one, forms, arrays)[2][:, 0]
+
+
+def _log_densities(of_node: Any, z: Sequence[Array], *start: Any) -> list[Array]:
+    """Of both components; see `mixture.LogForms`."""
+    constant, factor = of_node
+    found = []
+    for component in range(2):
+        squares = jnp.zeros_like(z[0])
+        for row in range(len(z) - 1):  # of a triangle beside a column of means
+            at = *start, component, row
+            squares += _weighted(factor, at, z[: row + 2]) ** 2
+        found.append(constant(*start, component) - 0.5 * squares)
+    return found
+
+
+def densities(
+    moments: Float[Array, "n_nodes n_starts n_joint n_joint"],
+    known: Any,
+    floor: float,
+    going: Bool[Array, "n_nodes n_starts"],
+    forms: Sequence[Array],
+) -> Sequence[Array]:
+    """The M step: fields of `LogForms`, mass and penalty; see `mixture.maximise`.
+
+    What is not going keeps its ``forms``.
+    """
+    from jax.experimental import pallas as pl
+
+    shape = moments.shape[:2]
+    width = max(pl.next_power_of_2(moments.shape[-1]), 16)
+    shapes = *(array.shape for array in forms), shape, shape
+    return kernel(
+        functools.partial(_maximise, floor, width),
+        max(width**2 // 1024, 1),
+        grid=shape,
+        out_shape=[jax.ShapeDtypeStruct(shape, moments.dtype) for shape in shapes],
+        input_output_aliases={4: 0, 5: 1},
+    )(moments, known.total, known.active, going, *forms)
+
+
+def _maximise(floor: float, width: int, *refs: Any) -> None:
+    """Both components of a node and a start, one after the other."""
     from jax.experimental import pallas as pl
     from jax.experimental.pallas import triton
 
-    n_tiles, n_joint, _ = z.shape
-    n_starts = forms[0].shape[1]
-    node = jnp.arange(rows.n_nodes) if rows.node is None else rows.node
-    row, column = np.tril_indices(n_joint)
-    sums = pl.pallas_call(
-        functools.partial(_of_tile, n_joint=n_joint, block=_BLOCK),
-        grid=(n_tiles, n_starts),
-        out_shape=jax.ShapeDtypeStruct((n_tiles, n_starts, len(row) + 1), z.dtype),
-        compiler_params=triton.CompilerParams(num_warps=1, num_stages=1),
-        interpret=INTERPRETED,
-    )(node, rows.filled, *forms, z, weight)
-    sums = rows.of_nodes(sums)
-    place = np.zeros((n_joint, n_joint), int)
-    place[row, column] = place[column, row] = np.arange(len(row))
-    return sums[..., place], sums[..., -1]
+    moments, total, active, going, _, _, constants, factors, masses, penalties = refs
+    at, n = (pl.program_id(0), pl.program_id(1)), total.shape[-1]
+    row, column = jnp.arange(width)[:, None], jnp.arange(width)[None]
+    inside, below = (row < n) & (column < n), (row > 0) & (row < n)
+
+    @pl.when(going[at])
+    def _() -> None:
+        weight, before = total[at[0], 0, 0], jnp.maximum(row - 1, 0)
+        own = triton.load(active.at[at[0], before], mask=below, other=False)
+        whole = triton.load(total.at[at[0], row, column], mask=inside, other=0.0)
+        first = triton.load(moments.at[(*at, row, column)], mask=inside, other=0.0)
+        # The lighter one is to be summed: a difference would eat its digits.
+        heavier = moments[(*at, 0, 0)] > 0.5 * weight
+        lighter = jnp.where(heavier, whole - first, first)
+        prior = jnp.where(below, floor * weight, jnp.where(row < n, 0.0, 1.0))
+        prior, penalty = jnp.where(row == column, prior, 0.0), 0.0
+        for component, matrix in enumerate((lighter, whole - lighter)):
+            mass = jnp.sum(jnp.where((row == 0) & (column == 0), matrix, 0.0))
+            root = jnp.where(own, jnp.sqrt(jnp.maximum(mass, 0.0)), 0.0)
+            factor = _inverse_cholesky(matrix + prior, row, column, n) * root
+            diagonal = jnp.sum(jnp.where(row == column, factor, 0.0), 1, keepdims=True)
+            constant = jnp.sum(jnp.log(jnp.where(own, diagonal, 1.0)))
+            constant += 0.5 * jnp.sum(jnp.where(own, 1.0, 0.0)) + jnp.log(mass / weight)
+            constants[(*at, component)] = constant
+            place = factors.at[(*at, component, before, column)]
+            triton.store(place, factor, mask=inside & below)
+            penalty += 0.5 * floor * jnp.sum(jnp.where(column > 0, factor**2, 0.0))
+            if component == 0:
+                masses[at] = mass
+        penalties[at] = penalty
 
 
-def _of_tile(
-    node_ref: Any,
-    filled_ref: Any,
-    constant_ref: Any,
-    factor_ref: Any,
-    z_ref: Any,
-    weight_ref: Any,
-    sums_ref: Any,
-    *,
-    n_joint: int,
-    block: int,
-) -> None:
-    """Sums over the rows of a tile: a lower triangle, and the log-likelihood."""
-    from jax.experimental import pallas as pl
+def _inverse_cholesky(matrix: Array, row: Array, column: Array, n: int) -> Array:
+    """As `secret_jax.runtime.linalg.inverse_cholesky`, where the matrix stands."""
 
-    tile, start = pl.program_id(0), pl.program_id(1)
-    node = node_ref[tile]
+    def eliminate(pivot: Array, both: Array) -> Array:
+        above = jnp.sum(jnp.where(row == pivot, both, 0.0), 0, keepdims=True)
+        beside = jnp.sum(jnp.where(column == pivot, both, 0.0), 1, keepdims=True)
+        size = jnp.sum(jnp.where(row == pivot, beside, 0.0))
+        above = jnp.where(column == pivot, 1.0, above)
+        above = jnp.where(size > 0, above / jnp.where(size > 0, size, 1.0), 0.0)
+        left = jnp.where((row > pivot) & (column == pivot), 0.0, both)
+        return left - jnp.where(row > pivot, beside, 0.0) * above
 
-    def log_density(component: int, z: list[Array]) -> Array:
-        squares = jnp.zeros_like(z[0])
-        for row in range(n_joint - 1):  # of a triangle beside a column of means
-            entries = (
-                factor_ref[node, start, component, row, column] * z[column]
-                for column in range(row + 2)
-            )
-            squares += functools.reduce(jnp.add, entries) ** 2
-        return constant_ref[node, start, component] - 0.5 * squares
-
-    def add(number: Array, sums: tuple[Array, ...]) -> tuple[Array, ...]:
-        some = pl.ds(number * block, block)
-        z = [z_ref[tile, column, some] for column in range(n_joint)]
-        weight = weight_ref[tile, some]
-        first, second = log_density(0, z), log_density(1, z)
-        odds = first - second
-        least = jnp.exp(-jnp.abs(odds))
-        both = 1.0 + least
-        share = weight * jnp.where(odds > 0, 1.0, least) / both
-        likelihood = weight * (jnp.maximum(first, second) + jnp.log(both))
-        weighted = [share * value for value in z]
-        products = [weighted[i] * z[j] for i in range(n_joint) for j in range(i + 1)]
-        found = (*products, likelihood)
-        return tuple(old + new for old, new in zip(sums, found, strict=True))
-
-    # Without rows, or where a node has settled, there is nothing to read.
-    n_blocks = (filled_ref[tile] + (block - 1)) // block
-    n_sums = n_joint * (n_joint + 1) // 2 + 1
-    begin = (jnp.zeros(block, z_ref.dtype),) * n_sums
-    sums = jax.lax.fori_loop(jnp.int32(0), n_blocks, add, begin)
-    for place, values in enumerate(sums):
-        sums_ref[tile, start, place] = jnp.sum(values)
+    both = jax.lax.fori_loop(0, n, eliminate, matrix)
+    pivot = jnp.sum(jnp.where(row == column, both, 0.0), 1, keepdims=True)
+    inverse = jnp.where(row == column, 1.0, jnp.where(row > column, both, 0.0))
+    return jnp.where(
+        pivot > 0, inverse / jnp.sqrt(jnp.where(pivot > 0, pivot, 1.0)), 0.0
+    )

@@ -19,8 +19,18 @@ from secret_jax.data.learning import ColumnOptions
 from secret_jax.data.schema import TableSchema
 from secret_jax.models.interface import LeafModel
 from secret_jax.runtime.linalg import AnyArray
+from secret_jax.runtime.programs import program
+from secret_jax.runtime.shapes import bucket
 from secret_jax.runtime.values import Value, at_least, real
 from secret_jax.tree.structure import SplitKind
+
+# Finders of one node: nodes are padded to these numbers of rows, and of nodes, times
+# powers of four.
+_FEWEST_ROWS, _FEWEST_NODES = 512, 4
+# Fields of `Level`.
+_OF_ROWS = ["x", "codes", "targets", "weight"]
+_OF_NODES = ["min_weight", "random", "model", "degrees", "oblique", "allowed"]
+_STATIC = ["n_regressors", "n_categories", "any_oblique"]
 
 
 class Roles(NamedTuple):
@@ -66,11 +76,8 @@ class Roles(NamedTuple):
 
 @functools.partial(
     jax.tree_util.register_dataclass,
-    data_fields=[
-        *("rows", "x", "codes", "targets", "weight", "min_weight", "random", "model"),
-        *("degrees", "oblique", "allowed"),
-    ],
-    meta_fields=["roles", "n_regressors", "n_categories", "any_oblique"],
+    data_fields=["rows", *_OF_ROWS, *_OF_NODES],
+    meta_fields=["roles", *_STATIC],
 )
 @dataclass(frozen=True, kw_only=True)
 class Level:
@@ -135,22 +142,10 @@ class Level:
     def take(self, nodes: np.ndarray) -> Level:
         """Select nodes by position or by a mask, on the host."""
         rows, place = self.rows.take(nodes)
-        oblique = self.oblique[nodes]
-        return replace(
-            self,
-            rows=rows,
-            x=self.x[:, place],
-            codes=self.codes[:, place],
-            targets=self.targets[:, place],
-            weight=self.weight[place],
-            min_weight=self.min_weight[nodes],
-            random=self.random[nodes],
-            model=self.model[nodes],
-            degrees=self.degrees[nodes],
-            oblique=oblique,
-            allowed=self.allowed[nodes],
-            any_oblique=bool(oblique.any()),
-        )
+        own = {name: getattr(self, name)[..., place] for name in _OF_ROWS}
+        own |= {name: getattr(self, name)[nodes] for name in _OF_NODES}
+        any_oblique = bool(own["oblique"].any())
+        return replace(self, rows=rows, any_oblique=any_oblique, **own)
 
 
 class Comparison(NamedTuple):
@@ -225,7 +220,7 @@ def write_nodes(every: Any, where: np.ndarray, some: Any) -> None:
 class SplitFinder(Value, ABC):
     """Base of the split finders; a new one is a subclass with a method ``find``.
 
-    `secret_jax.splits.one_node.OneNodeFinder` is the base of those that take one node.
+    `OneNodeFinder` is the base of those that take one node.
 
     Attributes
     ----------
@@ -289,3 +284,62 @@ class SplitFinder(Value, ABC):
         """How many random numbers a node needs; if none, ``random_state`` has no
         effect on a fit."""
         return 0
+
+
+@functools.partial(
+    jax.tree_util.register_dataclass,
+    data_fields=[*_OF_ROWS, *_OF_NODES, "roles"],
+    meta_fields=_STATIC,
+)
+@dataclass(frozen=True, kw_only=True)
+class Node:
+    """A node with its rows, or a sample of them, padded by rows without weight.
+
+    Attributes are those of `Level`, without the axis of nodes, and with the rows first:
+    ``x`` has the shape (n_rows, n_columns), ``weight`` (n_rows,): zero for padding.
+    """
+
+    x: AnyArray
+    codes: AnyArray
+    targets: AnyArray
+    weight: AnyArray
+    min_weight: AnyArray
+    random: AnyArray
+    model: AnyArray
+    degrees: AnyArray
+    oblique: AnyArray
+    allowed: AnyArray
+    n_regressors: int
+    n_categories: int
+    any_oblique: bool
+    roles: Roles | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneNodeFinder(SplitFinder):
+    """Base of the finders that map one node to its split, in functions of JAX."""
+
+    @abstractmethod
+    def __call__(self, node: Node) -> Split:
+        """The best split of one node: a pure function that JAX can trace and map."""
+
+    def find(self, level: Level) -> Split:
+        """Search nodes of like size side by side, padded to few shapes."""
+        size = [bucket(n, smallest=_FEWEST_ROWS) for n in level.rows.length.tolist()]
+        found, nodes = [], []
+        for width in sorted(set(size)):
+            some = np.flatnonzero(np.equal(size, width))
+            # Some come twice, so that there is a program for few numbers of nodes.
+            nodes.append(np.resize(some, bucket(len(some), smallest=_FEWEST_NODES)))
+            part = level.take(nodes[-1])
+            own = {name: getattr(part, name) for name in _OF_ROWS + _OF_NODES + _STATIC}
+            for name in _OF_ROWS:
+                own[name] = np.moveaxis(part.rows.head(own[name], width), -1, 1)
+            found.append(_splits(Node(**own), level.roles, finder=self))
+        first = np.unique(np.concatenate(nodes), return_index=True)[1]
+        return jax.tree.map(lambda *a: np.concatenate(a)[first], *found)
+
+
+@program(static_argnames=("finder",))
+def _splits(nodes: Node, roles: Roles, finder: OneNodeFinder) -> Split:
+    return jax.vmap(lambda node: finder(replace(node, roles=roles)))(nodes)

@@ -17,6 +17,7 @@ import numpy as np
 import scipy.special
 from jaxtyping import Bool, Float
 
+from secret_jax.data.kernels import reads_once
 from secret_jax.runtime.linalg import (
     AnyArray,
     guarded_solve,
@@ -25,9 +26,10 @@ from secret_jax.runtime.linalg import (
     taken,
     unit_vectors,
 )
+from secret_jax.splits.em_kernel import products_about
 from secret_jax.splits.interface import Level, Split
-from secret_jax.tree.comparisons import goes_left
 from secret_jax.tree.structure import SplitKind
+from secret_jax.tree.walk import goes_left
 
 # A pivot of a correlation matrix below this is rounding: the column is dependent.
 DEPENDENT = 4e-6
@@ -283,9 +285,18 @@ def _class_moments(
         return (rows.products(classes[..., :, None, :], squares)[..., 0, :],)
 
     arrays, shift = (values, classes), level.rows.head(values, 1)[..., 0]
-    mass, moment = level.rows.total(first, (shift,), arrays)
+    if reads_once(level.rows, 1 + values.shape[-2]):
+        found, _ = products_about(level.rows, [shift[:, None]], [values], classes)
+        mass, moment = found[..., 0, 0], found[..., 0, 1:]
+    else:
+        mass, moment = level.rows.total(first, (shift,), arrays)
     mean = safe_divide(moment, mass[..., None])
-    (squares,) = level.rows.total(second, (shift, mean), arrays)
+    if reads_once(level.rows, 1 + values.shape[-2]):
+        centers = shift[:, None], mean
+        found, _ = products_about(level.rows, centers, [values], classes)
+        squares = found.diagonal(axis1=-2, axis2=-1)[..., 1:]
+    else:
+        (squares,) = level.rows.total(second, (shift, mean), arrays)
     return mass, _ClassMoments(shift, mean, safe_divide(squares, mass[..., None]))
 
 
@@ -339,6 +350,11 @@ def _oblique(
 
 def _within(rows: Any, of_nodes: Any, arrays: Any) -> tuple[AnyArray]:
     """Scatter about the means of the classes, in units of the node."""
+    if reads_once(rows, 1 + arrays[0].shape[-2]):
+        shift, mean, unit = of_nodes
+        centers = shift[:, None], mean
+        found, _ = products_about(rows, centers, arrays[:1], arrays[1])
+        return (found[..., 1:, 1:].sum(axis=1) * unit[:, None] * unit[:, :, None],)
     centred = _centred(rows, of_nodes[:2], arrays[0])
     centred = centred * rows.spread(of_nodes[2])[..., None, :, :]
     weighted = arrays[1][..., :, None, :] * centred

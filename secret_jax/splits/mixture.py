@@ -24,6 +24,7 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
+from secret_jax.data.kernels import reads_once
 from secret_jax.runtime.linalg import (
     AnyArray,
     inverse_cholesky,
@@ -32,7 +33,12 @@ from secret_jax.runtime.linalg import (
     safe_divide,
     where_each,
 )
-from secret_jax.splits.em_kernel import can_read, moments_and_likelihood
+from secret_jax.splits.em_kernel import (
+    densities,
+    moments_and_likelihood,
+    products_about,
+    shares,
+)
 from secret_jax.splits.interface import Level, write_nodes
 from secret_jax.splits.labelled import DEPENDENT
 
@@ -122,22 +128,34 @@ def whiten(level: Level) -> Whitened:
     # Moments about the first row: an offset does not eat the digits.
     first = [rows.head(array, 1)[..., 0] for array in arrays[:2]]
     shift = xp.concatenate(first, axis=-1)
-    weight, moment = rows.total(_moments, (shift,), arrays)
+    once = reads_once(rows, 1 + shift.shape[-1])
+
+    def about(center: AnyArray, *matrix: AnyArray) -> tuple[AnyArray, AnyArray]:
+        weight = level.weight[:, None]
+        found, z = products_about(rows, [center[:, None]], arrays[:2], weight, *matrix)
+        return found[:, 0], z
+
+    if once:
+        found, _ = about(shift)
+        weight, moment = found[:, 0, 0], found[:, 0, 1:]
+    else:
+        weight, moment = rows.total(_moments, (shift,), arrays)
     mean = shift + safe_divide(moment, weight[:, None])
-
-    def about(rows: Any, of_nodes: Any, arrays: Any) -> tuple[AnyArray]:
-        centred = _centred(rows, of_nodes[0], arrays)
-        return moments_of(rows, (), (centred, arrays[2]))
-
-    (scatter,) = rows.total(about, (mean,), arrays)
+    if once:
+        scatter = about(mean)[0][:, 1:, 1:]
+    else:
+        (scatter,) = rows.total(_scatter, (mean,), arrays)
     covariance = safe_divide(scatter, weight[:, None, None])
     deviation = xp.sqrt(xp.diagonal(covariance, axis1=-2, axis2=-1))
     deviation = xp.where(deviation > 0, deviation, 1.0)
     correlation = covariance / deviation[:, :, None] / deviation[:, None, :]
     whitener, active = inverse_cholesky(correlation, DEPENDENT)
     scaled = whitener / deviation[:, None, :]
-    (z,) = rows.each(_coordinates, (mean, scaled), arrays)
-    (total,) = rows.total(moments_of, (), (z, level.weight))
+    if once:
+        total, z = about(mean, scaled)
+    else:
+        (z,) = rows.each(_coordinates, (mean, scaled), arrays)
+        (total,) = rows.total(moments_of, (), (z, level.weight))
     whitened = MixtureRows(rows, z, level.weight, total, active)
     return Whitened(whitened, mean, deviation, correlation, whitener)
 
@@ -157,6 +175,10 @@ def _moments(rows: Any, of_nodes: Any, arrays: Any) -> tuple[AnyArray, AnyArray]
     apart, weight = _centred(rows, of_nodes[0], arrays), arrays[2]
     moment = rows.products(weight[..., None, :], apart)[..., 0, :]
     return rows.sums(weight), moment
+
+
+def _scatter(rows: Any, of_nodes: Any, arrays: Any) -> tuple[AnyArray]:
+    return moments_of(rows, (), (_centred(rows, of_nodes[0], arrays), arrays[2]))
 
 
 def _coordinates(rows: Any, of_nodes: Any, arrays: Any) -> tuple[AnyArray]:
@@ -224,13 +246,10 @@ def expect(
     n_starts).
     """
     xp, (z, weight) = rows.xp, arrays
-    if xp is not np and can_read(rows, z):
-        return moments_and_likelihood(rows, forms, z, weight)
+    if reads_once(rows, z.shape[-2]):
+        return moments_and_likelihood(rows, forms, arrays)
     first, second = LogForms(*forms).densities(rows, z)
-    odds = first - second
-    least = xp.exp(-xp.abs(odds))
-    both = 1.0 + least
-    share = xp.where(odds > 0, 1.0, least) / both
+    share, both = shares(first - second)
     likelihood = xp.maximum(first, second) + xp.log(both)
     weight = weight[..., None, :]
     if xp is np:
@@ -281,8 +300,14 @@ def fit_mixtures(
     def proceeds(fit: MixtureFit) -> AnyArray:
         return (fit.status == _RUNNING) & (fit.n_iterations < max_iter)
 
+    in_kernel = getattr(known.rows, "triton", False)
+
     def step(known: MixtureRows, fit: MixtureFit, going: AnyArray) -> MixtureFit:
-        forms, mass, penalty = maximise(fit.moments, known, floor)
+        if in_kernel:
+            *new, mass, penalty = densities(fit.moments, known, floor, going, fit.forms)
+            forms = LogForms(*new)
+        else:
+            forms, mass, penalty = maximise(fit.moments, known, floor)
         arrays = known.z, known.weight
         found = known.rows.total(expect, forms, arrays, going.any(axis=-1))
         objective = found[1] / known.total[:, :1, 0] - penalty
@@ -295,7 +320,8 @@ def fit_mixtures(
         new = MixtureFit(forms, found[0], objective, fit.n_iterations + 1, status)
         if xp is np and going.all():
             return new
-        return jax.tree.map(lambda *pair: where_each(going, *pair), new, fit)
+        kept = jax.tree.map(lambda *pair: where_each(going, *pair), new, fit)
+        return kept._replace(forms=forms) if in_kernel else kept
 
     n_joint = moments.shape[-1]
     constant = xp.zeros((*shape, 2), dtype)

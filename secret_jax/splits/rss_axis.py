@@ -19,8 +19,7 @@ from secret_jax.runtime.linalg import (
     safe_divide,
     taken,
 )
-from secret_jax.splits.axis import gain_of_order, order_of_means
-from secret_jax.splits.chosen import Pick
+from secret_jax.splits.axis import Pick, gain_of_order, order_of_means
 from secret_jax.splits.interface import Level
 from secret_jax.splits.rss_nodes import (
     ROUNDING,
@@ -166,7 +165,9 @@ def _columns(
         own = xp.concatenate([own, own[:, gaps] + filled[..., None]], axis=1)
         twice = np.concatenate([np.arange(len(column)), gaps])
         slope, cuts = slope[:, twice], cuts[:, twice]
-    gain, cut = best_cuts(gains_of_cuts(nodes, left, own, slope), cuts)
+    gain, cut = best_cuts(
+        gains_of_cuts(nodes.whole, nodes.min_weight, left, own, slope), cuts
+    )
     if looked is not None:
         shape = len(gain), len(column)
         every = np.full(shape, -np.inf, gain.dtype), np.zeros(shape, cut.dtype)
@@ -206,7 +207,7 @@ def _categories(level: Level, nodes: Nodes) -> tuple[AnyArray, ...]:
     slope = matmul(along, xp.swapaxes(nodes.whitener, 1, 2))
     left = xp.cumsum(sums[:, :, :n_moments, :-1], axis=-1)
     own = xp.cumsum(own[..., :-1], axis=-1)
-    gain = gains_of_cuts(nodes, left, own, slope)
+    gain = gains_of_cuts(nodes.whole, nodes.min_weight, left, own, slope)
     last = xp.broadcast_to(np.arange(n - 1, dtype=np.float32), gain.shape)
     gain, cut = best_cuts(gain, last)
     chance = gain_of_order(weight, square[:, None])

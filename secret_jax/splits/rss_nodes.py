@@ -49,6 +49,13 @@ class Nodes(NamedTuple):
     where these are many their leading components; those that models see come first.
     """
 
+    # In units of the table:
+    center: AnyArray  # (n_nodes, n_columns)
+    scale: AnyArray  # (n_nodes, n_columns): infinite where constant
+    unit: AnyArray  # (n_nodes,): of residuals of all outputs, so that gains add up
+    pure: AnyArray  # (n_nodes,): see `Split`
+    noise: AnyArray  # (n_nodes,): variance that models leave, summed over outputs
+    chance_gain: AnyArray  # (n_nodes,): see `Split`
     rows: Any
     # Row arrays:
     z: AnyArray  # (n_columns, rows): standardised; zero where constant
@@ -63,9 +70,8 @@ class Nodes(NamedTuple):
     # (n_nodes, n_design, n_design): sums of weighted products of the design.
     gram: AnyArray
     covariance: AnyArray  # (n_nodes, n_columns, n_columns) of z
-    loading: (
-        AnyArray | None
-    )  # (n_nodes, n_columns, n_coordinates), where there are many
+    # (n_nodes, n_columns, n_coordinates), where there are many columns.
+    loading: AnyArray | None
     # (n_nodes, n_model, n_model): lower triangular; of coordinates with the penalty.
     whitener: AnyArray
     # (n_nodes, n_columns, n_model): covariance of z with whitened coordinates.
@@ -89,63 +95,44 @@ class Nodes(NamedTuple):
         """How many of the coordinates models see: the first ones."""
         return self.whitener.shape[-1]
 
-    @property
-    def n_seen(self) -> int:
-        """Length of the part of the design that models need: its first numbers."""
-        return 1 + self.n_outputs + self.n_model
 
-
-class Units(NamedTuple):
-    """What the nodes' units are in those of the table; see `Split` for the rest."""
-
-    center: AnyArray  # (n_nodes, n_columns)
-    scale: AnyArray  # (n_nodes, n_columns): infinite where constant
-    residual: AnyArray  # (n_nodes,): one for all outputs, so that their gains add up
-    pure: AnyArray  # (n_nodes,), bool
-    chance_gain: AnyArray  # (n_nodes,)
-
-
-def prepared(level: Level, ridge: float, most_regressors: int) -> tuple[Nodes, Units]:
+def prepared(level: Level, ridge: float, most_regressors: int) -> Nodes:
     """Standardise and whiten the rows of a level, and sum up their products."""
-    rows, xp, n = level.rows, level.rows.xp, level.n_regressors
-    total = rows.sums(level.weight)
-    residual, x, center, offset = _centred(level, total)
-    n_columns, weight = level.x.shape[-2], level.weight[..., None, :]
-    one = xp.ones_like(weight)
-    design = xp.concatenate([residual, one, x], axis=-2)
-    gram = rows.products(weight * design, design)
-
+    rows, xp = level.rows, level.rows.xp
+    total, weight = rows.sums(level.weight), level.weight[..., None, :]
+    design, gram, *units, square = _standardised(level, total)
+    n_columns = level.x.shape[-2]
     first = design.shape[-2] - n_columns
-    variance = xp.diagonal(gram, axis1=1, axis2=2) / total[:, None]
-    spread, deviation = variance[:, : first - 1], xp.sqrt(variance[:, first:])
-    pure = (spread <= PURE**2).all(axis=1)
-    unit = xp.where(pure, 1.0, xp.sqrt(xp.mean(spread, axis=1)))
-    scale = xp.where(deviation > CONSTANT, deviation, xp.inf)
-    units = [*[unit[:, None]] * (first - 1), xp.ones_like(total[:, None]), scale]
-    inverse = (1 / xp.concatenate(units, axis=1)).astype(design.dtype)
-    design *= rows.spread(inverse)
-    gram *= inverse[:, :, None] * inverse[:, None, :]
-
-    z, loading = design[..., first:, :], None
-    covariance = gram[:, first:, first:] / total[:, None, None]
-    n_model = min(n, most_regressors)
-    cross = covariance[:, :, :n_model]
-    if n_columns > most_regressors:
-        loading = loadings(covariance, n, most_regressors)
-        cross = matmul(covariance, loading[:, :, :n_model])
-        basis = rows.transformed(xp.swapaxes(loading, 1, 2), z)
-        design = xp.concatenate([design[..., :first, :], basis], axis=-2)
-        gram = rows.products(weight * design, design)
-    of_basis = gram[:, first : first + n_model, first : first + n_model]
+    z, covariance = (
+        design[..., first:, :],
+        gram[:, first:, first:] / total[:, None, None],
+    )
+    design, gram, loading = _in_coordinates(
+        level, design, gram, covariance, most_regressors
+    )
+    n_model = min(level.n_regressors, most_regressors)
+    of_model = slice(first, first + n_model)
     penalty = ridge * xp.eye(n_model, dtype=design.dtype)
-    whitener, _ = inverse_cholesky(of_basis / total[:, None, None] + penalty, 0.0)
+    of_basis = gram[:, of_model, of_model] / total[:, None, None]
+    whitener, _ = inverse_cholesky(of_basis + penalty, 0.0)
     turned = xp.swapaxes(whitener, 1, 2)
-    of_white = small_matmul(gram[:, : first - 1, first : first + n_model], turned)
+    of_white = small_matmul(gram[:, : first - 1, of_model], turned)
     one = gram[:, first - 1]
     whole = [one[:, first - 1 : first]]
     for output in range(first - 1):
         whole += [one[:, output, None], of_white[:, output]]
-    nodes = Nodes(
+    cross = covariance[:, :, :n_model]
+    if loading is not None:
+        cross = matmul(covariance, loading[:, :, :n_model])
+    # A model with a ridge spends less than one degree of freedom on a regressor; the
+    # split itself and the second mean are two more.
+    spent = 2 + n_model - ridge * xp.sum(whitener**2, axis=(1, 2))
+    left_over = xp.maximum(total - level.degrees, 1.0)
+    noise = total * square / left_over
+    return Nodes(
+        *units,
+        noise=noise,
+        chance_gain=noise * xp.minimum(spent, _MOST_SPENT * total),
         rows=rows,
         z=z,
         design=design,
@@ -161,20 +148,30 @@ def prepared(level: Level, ridge: float, most_regressors: int) -> tuple[Nodes, U
         min_weight=level.min_weight,
         combined=(level.allowed[:, :n_columns] & level.roles.combined).astype(z.dtype),
     )
-    # A model with a ridge spends less than one degree of freedom on a regressor; the
-    # split itself and the second mean are two more.
-    spent = 2 + n_model - ridge * xp.sum(whitener**2, axis=(1, 2))
-    left_over = xp.maximum(total - level.degrees, 1.0)
-    noise = total * xp.sum(spread + offset**2, axis=1) / left_over
-    chance = noise * xp.minimum(spent, _MOST_SPENT * total)
-    return nodes, Units(center, scale, unit, pure, chance)
+
+
+def _standardised(level: Level, total: AnyArray) -> tuple[AnyArray, ...]:
+    """Design and Gram in units of the nodes; these (`Nodes`); squares that are left."""
+    rows, xp = level.rows, level.rows.xp
+    residual, x, center, offset = _centred(level, total)
+    weight, first = level.weight[..., None, :], 1 + residual.shape[-2]
+    design = xp.concatenate([residual, xp.ones_like(weight), x], axis=-2)
+    gram = rows.products(weight * design, design)
+    variance = xp.diagonal(gram, axis1=1, axis2=2) / total[:, None]
+    spread, deviation = variance[:, : first - 1], xp.sqrt(variance[:, first:])
+    pure = (spread <= PURE**2).all(axis=1)
+    unit = xp.where(pure, 1.0, xp.sqrt(xp.mean(spread, axis=1)))
+    scale = xp.where(deviation > CONSTANT, deviation, xp.inf)
+    units = [*[unit[:, None]] * (first - 1), xp.ones_like(total[:, None]), scale]
+    inverse = (1 / xp.concatenate(units, axis=1)).astype(design.dtype)
+    design *= rows.spread(inverse)
+    gram *= inverse[:, :, None] * inverse[:, None, :]
+    square = xp.sum(spread + offset**2, axis=1)
+    return design, gram, center, scale, unit, pure, square
 
 
 def _centred(level: Level, total: AnyArray) -> tuple[AnyArray, ...]:
-    """What models leave of the targets; columns about their means; means; mean errors.
-
-    Of shape (n_outputs, rows), (n_columns, rows), and with a first axis of nodes.
-    """
+    """Residuals and columns about their means; centres of columns; mean residuals."""
     rows, xp, n = level.rows, level.rows.xp, level.n_regressors
     joint = xp.concatenate([level.targets, level.x], axis=-2)
     n_outputs = joint.shape[-2] - level.x.shape[-2]
@@ -216,23 +213,24 @@ def _moments(
     return np.concatenate(parts, out=by_row.T)
 
 
-def loadings(covariance: AnyArray, n_regressors: int, most: int) -> AnyArray:
-    """Leading components of columns, those of the regressors first.
-
-    Returns (n_nodes, n_columns, n_coordinates).
-    """
-    xp, n = namespace(covariance), n_regressors
-    n_others = covariance.shape[-1] - n
-    n_model = min(n, most)
+def _in_coordinates(
+    level: Level, design: AnyArray, gram: AnyArray, covariance: AnyArray, most: int
+) -> tuple[AnyArray, AnyArray, AnyArray | None]:
+    """Design, Gram and loading: of columns, or of many the leading components."""
+    rows, xp, n = level.rows, level.rows.xp, level.n_regressors
+    n_columns, n_model = covariance.shape[-1], min(n, most)
+    if n_columns <= most:
+        return design, gram, None
+    n_others, first = n_columns - n, design.shape[-2] - n_columns
     own = _components(covariance[:, :n, :n], n_model)
     others = _components(covariance[:, n:, n:], min(n_others, most - n_model))
-    return xp.concatenate(
-        [
-            xp.pad(own, [(0, 0), (0, n_others), (0, 0)]),
-            xp.pad(others, [(0, 0), (n, 0), (0, 0)]),
-        ],
-        axis=2,
-    )
+    own = xp.pad(own, [(0, 0), (0, n_others), (0, 0)])
+    others = xp.pad(others, [(0, 0), (n, 0), (0, 0)])
+    loading = xp.concatenate([own, others], axis=2)
+    basis = rows.transformed(xp.swapaxes(loading, 1, 2), design[..., first:, :])
+    design = xp.concatenate([design[..., :first, :], basis], axis=-2)
+    gram = rows.products(level.weight[..., None, :] * design, design)
+    return design, gram, loading
 
 
 def _components(covariance: AnyArray, n: int) -> AnyArray:
@@ -284,7 +282,8 @@ def cuts_of(
 
 
 def gains_of_cuts(
-    nodes: Any,
+    whole: Float[AnyArray, "n_nodes n_sums"],
+    min_weight: Float[AnyArray, " n_nodes"],
     left: Float[AnyArray, "n_nodes n_directions n_sums n_cuts"],
     own: Float[AnyArray, "n_nodes n_directions 2 n_cuts"],
     slope: Float[AnyArray, "n_nodes n_directions n_model"],
@@ -306,12 +305,12 @@ def gains_of_cuts(
     whose inverse is :math:`I + (1 - v) s s^T / (1 - (1 - v) s^T s)` (Sherman &
     Morrison 1950): a few sums for each cut, and no matrix.
 
-    ``nodes``: `Nodes`, or what has ``whole``, ``n_model`` and ``min_weight`` of them;
-    ``left``: sums of the moments left of each cut; ``own``: of the projection that is
-    cut, of mean zero and unit variance in the node, and of its square; ``slope``: of
-    whitened coordinates on it. Minus infinity where a side has too little weight.
+    ``whole``, ``left``: sums of the moments of `Nodes`, of all rows and of those left
+    of each cut; ``own``: of the projection that is cut, of mean zero and unit variance
+    in the node, and of its square; ``slope``: of whitened coordinates on it. Minus
+    infinity where a side has less than ``min_weight``.
     """
-    xp, n, whole = namespace(left), nodes.n_model, nodes.whole[:, None]
+    xp, n, whole = namespace(left), slope.shape[2], whole[:, None]
     weight = _both_sides(left[:, :, 0], whole[..., 0])
     share = 1 / xp.maximum(weight, ROUNDING)
     center = xp.stack([own[:, :, 0], -own[:, :, 0]]) * share
@@ -340,7 +339,7 @@ def gains_of_cuts(
         gain = gain + level**2 + squared + along**2 * narrower / rest
     gain = xp.sum(gain * weight, axis=0)
     least = xp.min(weight, axis=0)
-    allowed = (least >= nodes.min_weight[:, None, None]) & (least > 0)
+    allowed = (least >= min_weight[:, None, None]) & (least > 0)
     return xp.where(allowed & xp.isfinite(gain), gain, -xp.inf)
 
 
@@ -366,7 +365,8 @@ def exact_sides(
     weight, and (n_nodes, n_splits, 2, 1 + n_model, n_outputs): intercepts, and slopes
     in the coordinates, of the left and the right side.
     """
-    rows, xp, n = nodes.rows, nodes.rows.xp, nodes.n_seen
+    rows, xp, first = nodes.rows, nodes.rows.xp, nodes.n_outputs
+    n = first + 1 + nodes.n_model
 
     def products(rows, _, arrays):
         weight, design, left = arrays
@@ -379,7 +379,6 @@ def exact_sides(
     (one,) = rows.total(products, (), seen)
     one = one.reshape(len(one), -1, n, n)
     sides = xp.stack([one, nodes.gram[:, None, :n, :n] - one], axis=2)
-    first = nodes.n_outputs
     weight = sides[..., first, first]
     moment, matrix = sides[..., first:, :first], sides[..., first:, first:]
     penalty = np.full(n - first, ridge + ROUNDING, matrix.dtype)

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from secret_jax.data.kernels import reads_once
 from secret_jax.runtime.linalg import (
     AnyArray,
     guarded_solve,
@@ -18,10 +19,12 @@ from secret_jax.runtime.linalg import (
     matmul,
     matvec,
     safe_divide,
+    small_matmul,
     taken,
     where_each,
 )
 from secret_jax.runtime.values import POSITIVE, at_least, real
+from secret_jax.splits.em_kernel import likelier_first, moments_of_sides, shares
 from secret_jax.splits.interface import Level, Split, SplitFinder, write_nodes
 from secret_jax.splits.labelled import best_labelled_split, left_rows
 from secret_jax.splits.mixture import (
@@ -129,6 +132,8 @@ def _attempt(finder: SecretSplits, level: Level, attempt: Any) -> tuple[Split, A
     fit = best_fit(finder, level, whitened, attempt)
 
     def labels(rows: Any, forms: Any, arrays: Any) -> tuple[AnyArray]:
+        if reads_once(rows, arrays[0].shape[-2]):
+            return (likelier_first(rows, forms, arrays),)
         first, second = LogForms(*forms).densities(rows, arrays[0])
         return (rows.xp.where(first > second, arrays[1], 0.0),)
 
@@ -191,11 +196,11 @@ def best_fit(
 def _start(rows: Any, of_nodes: Sequence[Any], arrays: Any) -> tuple[AnyArray]:
     """Moments of the first component by the sides, or distances, of a hyperplane."""
     xp, (form, by_sign), (z, weight) = rows.xp, of_nodes, arrays
+    if reads_once(rows, z.shape[-2]):
+        return (moments_of_sides(rows, of_nodes, arrays),)
     odds = rows.transformed(form, z)
     side = (odds > 0).astype(odds.dtype)
-    least = xp.exp(-xp.abs(odds))
-    share = xp.where(side > 0, 1.0, least) / (1.0 + least)
-    share = xp.where(rows.spread(by_sign), side, share)
+    share = xp.where(rows.spread(by_sign), side, shares(odds)[0])
     return (products(rows, share * weight[..., None, :], z),)
 
 
@@ -222,7 +227,7 @@ def implied_models(
 
     # Slopes from the precision matrix of the standardised (regressors, outputs); the
     # only output of a pure node is no dimension of its own and gets zeros.
-    transform = matmul(fit.forms.factor[..., 1:], whitened.whitener[:, None])
+    transform = small_matmul(fit.forms.factor[..., 1:], whitened.whitener[:, None])
     precision = matmul(transform.swapaxes(-1, -2), transform)
     slopes = -guarded_solve(precision[..., n:, n:], precision[..., n:, :n], 0.0)
     # Every standardised output by the columns that are dimensions of their own: an

@@ -79,10 +79,7 @@ class Group(NamedTuple):
     def add(
         self, rows: RowBlock, clips: np.ndarray, summed: np.ndarray, total: np.ndarray
     ) -> None:
-        """Add up equations of the rows, and values that may be clipped, in place.
-
-        ``clips`` (n_leaves,), bool: whether a value could leave a leaf's range.
-        """
+        """Add up, in place, equations of rows, and values where a leaf ``clips``."""
         leaves, n_rows = rows.leaves(self.trees), len(rows.x)
         if not clips.all():
             combined = self.combined
@@ -126,10 +123,7 @@ class Bounds(NamedTuple):
     most: np.ndarray
 
     def may_clip(self, columns: np.ndarray) -> np.ndarray:
-        """Whether a value of rows could leave the range of a leaf, (n_leaves,), bool.
-
-        ``columns`` (n_columns, n_rows).
-        """
+        """Whether a value of rows could leave the range of each leaf, bool."""
         least = np.maximum(self.least, columns.min(axis=1, keepdims=True))
         most = np.minimum(self.most, columns.max(axis=1, keepdims=True))
         value, slope = self.coefficient[:, 0], self.coefficient[:, 1:]
@@ -169,10 +163,7 @@ class Forest(NamedTuple):
 
 
 def forest_of(trees: Sequence[Tree], steps: np.ndarray) -> Forest:
-    """Collect weighted trees of one schema in groups whose splits are decided together.
-
-    Those of a group have the same number of bytes of decisions about a row.
-    """
+    """Group weighted trees that have the same number of bytes of decisions."""
     if len(trees) == 1:
         return Forest([Group(packed_trees(trees, steps), [], [], [])], None)
     size = [-(-(tree.n_nodes // 2) // BYTE) * BYTE for tree in trees]

@@ -1,8 +1,7 @@
 """Model files: a compressed NumPy archive with a JSON header, without pickle.
 
-The archive holds arrays, and ``header``: a JSON text with the format's name and
-version, a checksum, and the estimator: frozen values by the names of their classes and
-fields, and arrays by theirs. ``numpy.load`` opens it as well.
+It holds arrays, and ``header``: a JSON text of format, version, checksum, and the
+estimator: frozen values by the names of their classes and fields, arrays by theirs.
 """
 
 import hashlib
@@ -10,29 +9,25 @@ import io
 import json
 import os
 import re
-import secrets
 import zipfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from secret_jax.data.schema import Role, TableSchema
 from secret_jax.losses.interface import Loss
-from secret_jax.runtime.optional import VERSION
+from secret_jax.runtime.environment import VERSION, replacing, warn
 from secret_jax.runtime.values import Value, value_class
-from secret_jax.runtime.warning import warn
-from secret_jax.tree.structure import AXES, WHOLE, LongerTree, SplitKind, Tree
+from secret_jax.tree.structure import LongerTree, Tree, flaw_of
 
 FORMAT = "secret_jax model"
 # Raised when older files can no longer be read; those before the first release are not.
 FORMAT_VERSION = 7
-# An archive can hold a thousand times its own size of zeros. So much is unpacked at
-# most, in bytes or as a multiple of the file's size: trees with thousands of categories
-# reach a hundred times, headers with many numbers, of which it is an eighth, twelve.
+# An archive can hold a thousand times its size of zeros. Unpacked at most, in bytes or
+# times its size (trees with thousands of categories reach a hundred, headers twelve).
 _MOST_BYTES, _MOST_TIMES, _MOST_OF_HEADER = 1 << 26, 256, 1 << 24
 
 _Kind = TypeVar("_Kind", bound=type)
@@ -48,13 +43,16 @@ class ModelFileError(ValueError):
     """Error of a file that is no readable model, or a model that cannot be saved."""
 
 
+def _refused(path: _Path, why: str) -> ModelFileError:
+    return ModelFileError(f"{os.fspath(path)!r} {why}.")
+
+
 def save_model(model: Any, path: _Path) -> None:
     """Write a fitted estimator: parameters and fitted attributes.
 
-    A parameter that cannot be written (a random generator, for example) is a warning,
-    and the loaded model has the default in its place. NotFittedError if there is no
-    tree yet; ModelFileError if a category or a fitted attribute is not text, numbers or
-    booleans; OSError if the file cannot be written, and stays as it was.
+    A parameter that cannot be written (a random generator, say) is a warning, a fitted
+    attribute or category a ModelFileError; without a tree it is a NotFittedError. If
+    the file cannot be written, it stays as it was: OSError.
     """
     from sklearn.utils.validation import check_is_fitted
 
@@ -66,43 +64,32 @@ def save_model(model: Any, path: _Path) -> None:
 def load_model(path: _Path, model_class: type) -> Any:
     """Read an estimator that `save_model` wrote; it predicts what that one did.
 
-    ModelFileError says if the file is no model file, has another format version, was
-    truncated or altered, holds another kind of model, or a parameter that this version
-    of the package does not know; OSError, that it cannot be opened.
+    ModelFileError says why it cannot be read, OSError that it cannot be opened.
     """
-    (content, arrays), name = _read(path), repr(os.fspath(path))
+    (content, arrays), name = _read(path), model_class.__name__
     held = content["estimator"]
     if held not in [kind.__name__ for kind in model_class.__mro__]:
-        raise ModelFileError(
-            f"{name} holds a {held}, no {model_class.__name__}. Read it with "
-            f"{held}.load."
-        )
+        raise _refused(path, f"holds a {held}, no {name}. Read it with {held}.load")
     try:
         model = _estimator_of(model_class, _from_json(content, arrays))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ModelFileError(
-            f"{name} fits no {model_class.__name__} of version {VERSION}: {error}. "
-            "Load it with the version that wrote it."
-        ) from None
+        why = f"fits no {name} of version {VERSION}: {error}"
+        raise _refused(path, f"{why}. Load it with the version that wrote it") from None
     # An ensemble checks its trees itself.
     if getattr(model_class, "_predicts_with", "tree_") != "ensemble_":
         tree: Any = getattr(model, "tree_", None)
         if flaw := flaw_of(getattr(tree, "tree_", tree)):
-            raise ModelFileError(f"{name} holds no sound tree: {flaw}. Save it again.")
+            raise _refused(path, f"holds no sound tree: {flaw}. Save it again")
     return model
 
 
 def estimator_name(path: _Path) -> str:
-    """Name of the class that wrote a model file; raises errors as `load_model` does."""
+    """Name of the class that wrote a model file; errors are those of `load_model`."""
     return _read(path)[0]["estimator"]
 
 
 def recorded(kind: _Kind) -> _Kind:
-    """Let model files hold a record, or an estimator as a part of another one.
-
-    Of a record (a dataclass or a NamedTuple) a file holds all fields; of an estimator
-    the parameters and the fitted attributes.
-    """
+    """Let model files hold a dataclass, a NamedTuple, or an estimator in another."""
     _RECORDS[kind.__name__] = kind
     return kind
 
@@ -112,8 +99,7 @@ def to_json(value: Any, arrays: _Arrays, path: str) -> Any:
 
     Records become ``{"value": class, "fields": ...}``, tuples lists, arrays
     ``{"array": name}`` (of objects ``{"dtype": "|O", "items": ...}``), and mappings of
-    numbers ``{"keys": ..., "values": ...}``. ``arrays`` receives the arrays by name:
-    their path in the value.
+    numbers ``{"keys": ..., "values": ...}``. ``arrays`` receives the arrays, by path.
     """
 
     def of(items: Mapping[Any, Any]) -> dict[Any, Any]:
@@ -124,22 +110,19 @@ def to_json(value: Any, arrays: _Arrays, path: str) -> Any:
     is_record = type(value) is _RECORDS.get(kind)
     is_option = isinstance(value, Value) and type(value).__module__.startswith(_OURS)
     if is_record and hasattr(value, "get_params"):
-        own = _estimator_to_json(value, arrays, f"{path}.")
-        return {"value": kind, "fields": own}
+        return {"value": kind, "fields": _estimator_to_json(value, arrays, f"{path}.")}
     if is_record or is_option:
         if isinstance(value, TableSchema):
-            categories = zip(value.discrete, value.categories, strict=True)
-            for column, one in (
-                (i, one) for i, several in categories for one in several
-            ):
-                if not isinstance(one, _PLAIN | np.generic):
+            for column, several in zip(value.discrete, value.categories, strict=True):
+                odd = [k for k in several if not isinstance(k, _PLAIN | np.generic)]
+                if odd:
                     raise TypeError(
-                        f"column {value.names[column]!r} has the category {one!r}, "
+                        f"column {value.names[column]!r} has the category {odd[0]!r}, "
                         "which is not text, a number or a boolean"
                     )
         names = getattr(value, "_fields", None) or [one.name for one in fields(value)]
-        own = of({name: getattr(value, name) for name in names})
-        return {"value": kind, "fields": own}
+        own = {name: getattr(value, name) for name in names}
+        return {"value": kind, "fields": of(own)}
     if isinstance(value, _PLAIN):
         return value
     if isinstance(value, np.ndarray):
@@ -171,15 +154,13 @@ def _from_json(value: Any, arrays: _Arrays) -> Any:
         return arrays[value["array"]]
     if value.keys() == {"dtype", "items"}:
         return np.array(value["items"], object)
+    own = {key: _from_json(item, arrays) for key, item in value.items()}
     if value.keys() == {"keys", "values"}:
-        return dict(
-            zip(value["keys"], _from_json(value["values"], arrays), strict=True)
-        )
+        return dict(zip(own["keys"], own["values"], strict=True))
     if value.keys() != {"value", "fields"}:
-        return {key: _from_json(item, arrays) for key, item in value.items()}
-    kind = value["value"]
-    record = _RECORDS[kind] if kind in _RECORDS else value_class(kind)
-    own = {name: _from_json(item, arrays) for name, item in value["fields"].items()}
+        return own
+    kind, own = own["value"], own["fields"]
+    record = _RECORDS.get(kind) or value_class(kind)
     if kind in _RECORDS and hasattr(record, "get_params"):
         return _estimator_of(record, own)
     own = {name: _tuples(item) for name, item in own.items()}
@@ -196,8 +177,8 @@ def _estimator_to_json(model: Any, arrays: _Arrays, path: str) -> dict[str, Any]
     """Class, parameters and fitted attributes of an estimator."""
     # It may be of a subclass that no other program has.
     kinds = [one for one in type(model).__mro__ if one.__module__.startswith(_OURS)]
-    name = (kinds or [type(model)])[0].__name__
-    content: dict[str, Any] = {"estimator": name, "parameters": {}, "fitted": {}}
+    content: dict[str, Any] = {"estimator": (kinds or [type(model)])[0].__name__}
+    content |= {"parameters": {}, "fitted": {}}
     given = [("parameters", *item) for item in model.get_params(deep=False).items()]
     fitted = filter(_FITTED.fullmatch, vars(model))
     given += [("fitted", name, getattr(model, name)) for name in fitted]
@@ -207,14 +188,15 @@ def _estimator_to_json(model: Any, arrays: _Arrays, path: str) -> dict[str, Any]
             content[part][name] = to_json(value, its, f"{path}{part}.{name}")
             arrays |= its
         except TypeError as error:
+            kept = "cannot be kept in a model file"
             if part == "fitted":
                 raise ModelFileError(
-                    f"The fitted attribute {name} cannot be kept in a model file: "
-                    f"{error}. Turn categories into text before fitting."
+                    f"The fitted attribute {name} {kept}: {error}. Turn categories "
+                    "into text before fitting."
                 ) from None
             warn(
-                f"The parameter {name}={value!r} cannot be kept in a model file; the "
-                "loaded model will have the default. Predictions do not depend on it."
+                f"The parameter {name}={value!r} {kept}; the loaded model will have "
+                "the default. Predictions do not depend on it."
             )
     return content
 
@@ -241,35 +223,33 @@ def write(content: dict[str, Any], arrays: _Arrays, path: _Path) -> None:
 
 def _read(path: _Path) -> tuple[dict[str, Any], _Arrays]:
     """Read and check an estimator's JSON and its arrays."""
-    name, packed = repr(os.fspath(path)), Path(path).read_bytes()
-    foreign, n_bytes = f"{name} is not a secret_jax model file: ", len(packed)
+    packed, foreign = Path(path).read_bytes(), "is not a secret_jax model file: it"
+    n_bytes = len(packed)
     if not packed.startswith(b"PK\x03\x04"):  # as every archive that is not empty
         what = "does not begin like one" if packed else "is empty"
-        raise ModelFileError(f"{foreign}it {what}.")
+        raise _refused(path, f"{foreign} {what}")
     try:
         archive = zipfile.ZipFile(io.BytesIO(packed))
         members = {one.filename.removesuffix(".npy"): one for one in archive.infolist()}
         size = sum(member.file_size for member in members.values())
         if size > max(_MOST_BYTES, _MOST_TIMES * n_bytes):
-            raise ModelFileError(
-                f"{name} is no model file that can be read: its {n_bytes} bytes would "
-                f"take {size} in memory."
-            )
+            what = f"is too large: its {n_bytes} bytes would take {size} in memory"
+            raise _refused(path, what)
         if "header" not in members:
-            what = "it is an archive without the member header."
-            raise ModelFileError(f"{foreign}{what}")
+            raise _refused(path, f"{foreign} is an archive without the member header")
         packed_header = members.pop("header")
         if packed_header.file_size > max(_MOST_OF_HEADER, _MOST_TIMES * n_bytes // 8):
             raise ValueError
         header = json.loads(_array(archive, packed_header).item())
         kind, version = header["format"], header["format_version"]
         if kind != FORMAT:
-            raise ModelFileError(f"{foreign}its format is {kind!r}.")
+            raise _refused(path, f"{foreign}s format is {kind!r}")
         if version != FORMAT_VERSION:
-            raise ModelFileError(
-                f"{name} has format version {version!r}, and secret_jax {VERSION} "
-                f"reads version {FORMAT_VERSION}. Use the version of the package that "
-                f"wrote it: {header.get('package_version')}."
+            raise _refused(
+                path,
+                f"has format version {version!r}, and secret_jax {VERSION} reads "
+                f"version {FORMAT_VERSION}. Use the version of the package that wrote "
+                f"it: {header.get('package_version')}",
             )
         arrays = {name: _array(archive, member) for name, member in members.items()}
         if header.pop("checksum") != _checksum_of(header, arrays):
@@ -278,18 +258,15 @@ def _read(path: _Path) -> tuple[dict[str, Any], _Arrays]:
     except ModelFileError:
         raise
     except Exception:  # zipfile, zlib, NumPy, JSON: damage shows in many ways
-        raise ModelFileError(
-            f"{name} was truncated, altered or damaged after it was written. Copy or "
-            "save it again."
-        ) from None
+        what = "was truncated, altered or damaged after it was written"
+        raise _refused(path, f"{what}. Copy or save it again") from None
 
 
 def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
     # Other compression is not unpacked a bounded part at a time.
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise ValueError
-    # Read whole, which checks the archive's own checksum, before any of it is believed;
-    # and no further than the archive says.
+    # Whole, which checks the archive's own checksum, and no further than it says.
     with archive.open(member) as file:
         content = io.BytesIO(file.read(member.file_size))
     return np.lib.format.read_array(content, allow_pickle=False)
@@ -302,102 +279,3 @@ def _checksum_of(header: Mapping[str, Any], arrays: _Arrays) -> str:
         digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
-
-
-@contextmanager
-def replacing(path: _Path) -> Iterator[IO[bytes]]:
-    """Open a binary file that replaces ``path`` only once it is complete.
-
-    OSError if the folder cannot be written to, or ``path`` is no file.
-    """
-    target = Path(path).resolve()  # a link stays a link, its file is replaced
-    if target.exists() and not target.is_file():
-        raise OSError(f"{os.fspath(path)!r} exists and is not a regular file")
-    # In the same folder, since os.replace does not cross file systems. Not tempfile,
-    # whose files nobody else may read.
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        with open(temporary, "xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())  # a name must not outlive its content
-        os.replace(temporary, target)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def flaw_of(tree: Tree) -> str:
-    """Say why a tree cannot be traversed; empty if it is sound.
-
-    In a sound tree every index is valid, and every path from the root ends in a leaf.
-    """
-    try:
-        schema, n, further = tree.schema, len(tree.left), len(tree.further)
-        if not _is_sound(schema):
-            return "its schema is of columns, categories or outputs that are not there"
-        n_categories = max([tree.goes_left.shape[1], *map(len, schema.categories)])
-        sizes = {"nodes": n, "further": further, "comparisons": n + further}
-        sizes |= {"columns": schema.n_columns, "categories": n_categories}
-        sizes |= {"regressors": schema.n_regressors, "outputs": schema.n_outputs}
-        sizes["coefficients"] = 1 + schema.n_regressors
-        for name, axes in AXES.items():
-            array, shape = getattr(tree, name), tuple(sizes[axis] for axis in axes)
-            whole, found = name in WHOLE, array.dtype
-            right = found == "i4" if whole else found.kind in "fb"
-            if array.shape != shape or not right:
-                wanted = "int32" if whole else "float or bool"
-                return (
-                    f"{name} is {found} of shape {array.shape}, not {wanted} of shape "
-                    f"{shape}"
-                )
-        if tree.full_error is not None and len(tree.full_error) != schema.n_outputs:
-            return "an output has no error of full equations"
-        inner = np.flatnonzero(tree.left >= 0)
-        child, above = np.append(tree.left[inner], tree.right[inner]), np.tile(inner, 2)
-        # Each node but the root is the child of one node that comes before it.
-        if not (
-            np.array_equal(np.sort(child), np.arange(1, n))
-            and (child > above).all()
-            and (tree.right[tree.left < 0] < 0).all()
-            and np.array_equal(tree.parent[child], above)
-            and np.array_equal(tree.depth[child], tree.depth[above] + 1)
-            and (tree.parent[0], tree.depth[0]) == (-1, 0)
-        ):
-            return "its nodes make no tree"
-        if not _within(tree.further, n) or not _within(tree.kind, len(SplitKind)):
-            return "a comparison is of no node or kind"
-        if not np.array_equal(tree.kind > 0, tree.left[tree.node_of] >= 0):
-            return "a node has a kind of split that it cannot have"
-        limits = {SplitKind.AXIS: schema.n_columns}
-        limits |= {SplitKind.DISCRETE: len(schema.discrete)}
-        if all(_within(tree.attribute[tree.kind == k], m) for k, m in limits.items()):
-            return ""
-        return "a split asks for an attribute that is not there"
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
-        return "its schema or an array is of another kind"
-
-
-def _is_sound(schema: TableSchema) -> bool:
-    """Whether a schema names nothing that is not there."""
-    discrete, n_columns = schema.discrete, schema.n_columns
-    gaps = schema.missing_modelled + schema.missing_split
-    named = (*schema.continuous, *discrete, *gaps, *schema.whole)
-    return (
-        _within(named, len(schema.names))
-        and len(schema.roles) == len(schema.names)
-        and {*gaps, *(one for one, *_ in schema.tails)} <= {*schema.continuous}
-        and all(low < high for _, low, high in schema.tails)
-        and len(schema.categories) == len(discrete)
-        and _within([attribute for attribute, _ in schema.indicators], len(discrete))
-        and all(_within([i], len(schema.categories[a])) for a, i in schema.indicators)
-        and schema.n_indicators <= schema.n_regressors <= n_columns
-        and schema.center.shape == schema.scale.shape == (n_columns,)
-        and len(schema.target_centers) == len(schema.target_scales) == schema.n_outputs
-    )
-
-
-def _within(positions: object, most: int) -> bool:
-    """Whether all positions are integers of at least 0 and below ``most``."""
-    array = np.asarray(positions)
-    whole = array.size == 0 or array.dtype.kind in "iu"
-    return bool(whole and ((array >= 0) & (array < most)).all())

@@ -31,7 +31,7 @@ _HALF, _MANY = 4, 1 << 10
 # Rows of a product of matrices: it stays in a cache.
 _PRODUCT = 1 << 12
 # Minimum number of leaves after padding: one program for all smaller trees.
-_FEWEST = 16
+FEWEST = 16
 
 NewArray = Callable[[str, tuple[int, ...], Any], np.ndarray]
 
@@ -91,11 +91,10 @@ class Comparisons(NamedTuple):
 def comparisons_of(
     tree: Tree, by_column: bool, n: int = 0
 ) -> tuple[Comparisons, np.ndarray]:
-    """Collect the comparisons of a tree, or of joined ones.
+    """Collect the comparisons of a tree, or of joined ones, and where each node's is.
 
     ``by_column``: whether those of single columns stand apart; ``n``: number of sums
-    and of lists after padding. Returns also the place of each node's own one,
-    (n_nodes,), int; that of leaves is past all of them.
+    and of lists after padding. The place of a leaf is past all of them.
     """
     every = np.flatnonzero(tree.kind != SplitKind.LEAF)
     listed = every[tree.kind[every] == SplitKind.DISCRETE]
@@ -168,8 +167,7 @@ class PackedTrees(NamedTuple):
     ) -> Any:
         """Leaves of rows, by their numbers, shape (n_trees, n_rows), int.
 
-        ``x`` (n_columns, n_rows), float32; ``codes`` (n_discrete, n_rows), int32;
-        ``array``: where NumPy takes memory, `Scratch.array` of many blocks.
+        ``x`` and ``codes`` have rows last; ``array``: where NumPy takes memory.
         """
         n_rows, n_bits = x.shape[1], len(self.order)
         if not len(self.steps):  # trees of a single leaf
@@ -339,7 +337,7 @@ def _table(
 
 def programmed(tree: Tree, n: int = 0) -> PackedTrees:
     """Pack a hard tree for programs, with at least ``n`` leaves after padding."""
-    most = max(len(tree.kind) - tree.n_leaves + 1, n, _FEWEST)
+    most = max(len(tree.kind) - tree.n_leaves + 1, n, FEWEST)
     return packed_trees([tree], n=next_power_of_two(most))
 
 
@@ -365,11 +363,7 @@ def sum_of_trees(
     steps: jax.Array,
     n_trees: jax.Array,
 ) -> tuple[jax.Array]:
-    """Weighted sum of the predictions of trees, (n_outputs, n_rows).
-
-    ``trees``: with a leading axis; ``steps`` (n_padded,), float32; ``n_trees`` (),
-    int32: the trees after these are padding.
-    """
+    """Weighted sum of the first ``n_trees`` of stacked trees, (n_outputs, n_rows)."""
 
     def add(which: jax.Array, total: jax.Array) -> jax.Array:
         tree = jax.tree.map(lambda array: array[which], trees)

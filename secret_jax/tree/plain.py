@@ -12,9 +12,9 @@ import numpy as np
 
 from secret_jax.data.rows import Table
 from secret_jax.data.schema import TableSchema
-from secret_jax.tree.comparisons import left_of_tree
 from secret_jax.tree.routing import paths_of
 from secret_jax.tree.structure import SplitKind, Tree
+from secret_jax.tree.walk import left_of
 
 # A threshold keeps this share of the gap between the rows on its two sides from both.
 _MARGIN = 0.1
@@ -33,11 +33,10 @@ _Rounded = tuple[np.ndarray, np.float32] | None  # direction and threshold
 
 
 def with_plain_splits(tree: Tree, table: Table) -> Tree:
-    """Round the thresholds and directions of a tree as far as its rows allow.
+    """Round thresholds and directions of a tree as far as the rows that grew it allow.
 
-    ``table``: rows that grew it. Each keeps its way (of more than 65,536 the first ones
-    do). A gate stays between them: a row at its threshold would go half each way.
-    The new schema knows which columns hold whole numbers only.
+    Each keeps its way (of more than 65,536 the first ones do), and a gate stays between
+    them. The new schema knows which columns hold whole numbers only.
     """
     table = table.take(slice(ROWS_LOOKED_AT))
     x = np.asarray(table.x)
@@ -58,7 +57,8 @@ def with_plain_splits(tree: Tree, table: Table) -> Tree:
         several, holds = tree.comparisons_at(node), left[None]
         if len(several) > 1:
             at, own = np.full(len(rows), 0), table.take(rows)
-            holds = np.array([left_of_tree(tree, own, at + one) for one in several])
+            larger = tree.larger_left[tree.node_of]
+            holds = np.array([left_of(tree, larger, own, at + i) for i in several])
         for place, one in enumerate(several):
             # No row that fails one comparison may come to meet all of them.
             others = np.delete(holds, place, axis=0).all(axis=0)
@@ -95,8 +95,6 @@ def _whole_columns(schema: TableSchema, x: np.ndarray) -> tuple[int, ...]:
 def rounding_of_whole(value: float, center: float) -> float:
     """Offset added to an integer threshold to allow for float32 rounding.
 
-    Examples
-    --------
     >>> 29 + rounding_of_whole(29.0, 40.0)
     29.00003...
     """
@@ -106,8 +104,6 @@ def rounding_of_whole(value: float, center: float) -> float:
 def plain_number(low: float, high: float) -> float:
     """Decimal of fewest digits between two numbers, in the middle if possible.
 
-    Examples
-    --------
     >>> plain_number(2.31, 2.39), plain_number(990.0, 1234.5), plain_number(2.0, 3.0)
     (2.35, 1000.0, 2.0)
     """

@@ -28,11 +28,9 @@ def _of_nodes(
 def compact(
     tree: Tree, keep_children: np.ndarray, reason: StopReason = StopReason.PRUNED
 ) -> Tree:
-    """Turn the nodes outside ``keep_children`` into leaves.
+    """Turn the nodes outside ``keep_children`` (n_nodes,), bool, into leaves.
 
-    ``keep_children`` (n_nodes,), bool: nodes whose split is kept; ``reason``: stop
-    reason of the new leaves. Nodes that can no longer be reached are gone, the others
-    renumbered in order.
+    Nodes that can no longer be reached are gone, the others renumbered in order.
     """
     kept = ~tree.is_leaf & keep_children
     pruned = np.flatnonzero(~tree.is_leaf & ~kept)
@@ -51,10 +49,7 @@ def compact(
 
 
 def number_in_compact(tree: Tree, keep_children: np.ndarray) -> np.ndarray:
-    """Map nodes to their numbers in the result of `compact`, (n_nodes,), int64.
-
-    A node that was removed maps to the leaf that replaced its ancestor.
-    """
+    """Number, after `compact`, of every node or of the leaf that replaced it."""
     reachable = remaining(tree, keep_children)
     number = np.cumsum(reachable) - 1
     for node in np.flatnonzero(~reachable):  # parents come before children
@@ -106,9 +101,6 @@ def separated(forest: Tree, sizes: Sequence[int]) -> list[Tree]:
 
 
 def hardened(tree: Tree) -> Tree:
-    """Replace every gate by its threshold; the models stay.
-
-    The models were trained to be mixed and no longer are, so the error rises.
-    """
+    """Replace gates by thresholds; models that were trained to be mixed err more."""
     width = np.zeros_like(tree.gate_width)
     return replace(tree, gate_width=width, clip_leaves=True)

@@ -1,4 +1,11 @@
-"""Leaves, paths, shares and predictions of rows."""
+"""Leaves, paths, shares and predictions of rows, of trees and of sums of trees.
+
+Few rows are walked down the trees. Many are decided at all comparisons at once, block
+by block: in NumPy on processors, in programs on accelerators.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -9,54 +16,83 @@ from secret_jax.data.rows import Table
 from secret_jax.data.shards import (
     RowShards,
     Scaling,
+    block_of,
     in_64_bits,
     scaling_of,
     standardised,
 )
+from secret_jax.runtime.devices import in_32_bits, on_accelerator, rows_at_once
 from secret_jax.runtime.linalg import AnyArray
+from secret_jax.runtime.parallel import (
+    N_WORKERS,
+    ROW_BLOCK,
+    in_blocks,
+    one_thread_for_products,
+    side_by_side,
+)
 from secret_jax.runtime.programs import program
-from secret_jax.runtime.shapes import Scratch
-from secret_jax.tree import sums
-from secret_jax.tree.packed import PackedTrees, leaf_ids, programmed, values_of
+from secret_jax.runtime.shapes import Scratch, bucket, next_power_of_two, padded
+from secret_jax.tree.equations import RowBlock, forest_of
+from secret_jax.tree.packed import (
+    PackedTrees,
+    leaf_ids,
+    programmed,
+    stacked,
+    sum_of_trees,
+    values_of,
+)
+from secret_jax.tree.reshape import joined
 from secret_jax.tree.soft import mixed, mixed_prediction, shares_of_rows, soft_routing
 from secret_jax.tree.structure import Tree, once
-from secret_jax.tree.sums import TreeSum, are_few, computed, on_host, shape_of
-from secret_jax.tree.walk import leaves_of
+from secret_jax.tree.walk import descend, leaves_of, values_at
+
+# Maximum number of rows, and of pairs of a row and a tree, that are walked, as calls
+# cost more then than work (measured on processors, of trees of 24 and 150 leaves).
+FEW_ROWS, FEW_PAIRS = 1 << 10, 1 << 12
+# Minimum block: padding costs less than a program of its own. Maximum number of values
+# in a block of a program: they stay in a processor's cache (4 MiB).
+_SMALLEST_BLOCK, _BLOCK_NUMBERS = 1024, 1 << 20
+# The same for NumPy, in bytes of a block, and the maximum number of rows: threads wait
+# for each other between calls, which therefore take many rows.
+_HOST_BYTES, _HOST_ROWS = 1 << 24, 1 << 14
+# Minimum number of trees of a sum after padding, so that few programs are compiled.
+_FEWEST_TREES = 16
 
 
 def apply(tree: Tree, table: Table, scratch: Scratch | None = None) -> np.ndarray:
-    """Find the leaf of every row.
+    """Find the leaf of every row, (n_rows,), int32: node ids.
 
     For a soft tree, the leaf at the end of the path with the larger share at every
     split, which is where the same tree with hard splits would send the row.
 
-    ``table``: rows encoded with ``tree.schema``; ``scratch``: of calls for many blocks.
-    Returns (n_rows,), int32: node ids.
+    ``scratch``: of calls for many blocks.
     """
-    if are_few(len(table.x)):
+    if len(table.x) <= min(FEW_ROWS, FEW_PAIRS):
         return leaves_of(tree, table.on_host())
     if isinstance(table.x, jax.Array):  # rows that lie on a device
-        return computed(leaf_ids, table, tree.n_leaves, once(tree, programmed))
-    return TreeSum([tree]).leaves(table, scratch)
+        return _computed(leaf_ids, table, tree.n_leaves, once(tree, programmed))
+    forest, memory = once(tree, forest_of, [tree], np.ones(1)), scratch or Scratch()
+    packed = forest.groups[0].trees
+
+    def of_rows(table: Table) -> np.ndarray:
+        return packed.node.take(RowBlock(table, memory).leaves(packed)[0])
+
+    return _by_rows(of_rows, table, packed.order.size, (), np.int32)
 
 
 def predict(tree: Tree, table: Table | Unencoded) -> np.ndarray:
-    """Predict every row, in the units of the target.
+    """Predict in the units of the target, (n_rows,) or (n_rows, n_outputs), float64.
 
     A soft tree mixes the predictions of its leaves by their shares of the row.
-
-    ``table``: rows for ``tree.schema``. Returns (n_rows,), or (n_rows, n_outputs) of
-    several outputs, float64.
     """
 
     def finish(value: np.ndarray) -> np.ndarray:
         return tree.schema.restore_outputs(tree.loss.prediction(value))
 
-    found = (
-        finish(values(tree, table))
-        if tree.is_soft
-        else TreeSum([tree]).values(table, finish=finish)
-    )
+    if tree.is_soft:
+        found = finish(values(tree, table))
+    else:
+        found = TreeSum([tree]).values(table, finish=finish)
     return found[:, 0] if tree.n_outputs == 1 else found
 
 
@@ -65,20 +101,17 @@ def values(tree: Tree, table: Table | Unencoded) -> np.ndarray:
     if not tree.is_soft:
         return TreeSum([tree]).values(table)
     routing = once(tree, soft_routing)
-    if shape_of(table)[0] > sums.FEW_PAIRS:
-        return computed(mixed_prediction, table, tree.n_leaves, routing).T.astype(
-            np.float64
-        )
+    if _shape_of(table)[0] > FEW_PAIRS:
+        found = _computed(mixed_prediction, table, tree.n_leaves, routing)
+        return found.T.astype(np.float64)
     x, codes = on_host(table)
     return mixed(routing, x.astype(np.float64), codes, np).T
 
 
 def leaf_shares_of(tree: Tree, table: Table) -> np.ndarray:
-    """Share of every leaf in the prediction of every row.
+    """Share of every leaf in the prediction of every row, (n_rows, n_leaves), float64.
 
-    ``table``: rows encoded with ``tree.schema``. Returns (n_rows, n_leaves), float64:
-    rows sum to one; leaves in the order of their node ids. Of a hard tree one share of
-    each row is 1.
+    Rows sum to one; of a hard tree one share of each row is 1.
     """
     if not tree.is_soft:
         return 1.0 * (apply(tree, table)[:, None] == np.flatnonzero(tree.is_leaf))
@@ -103,10 +136,7 @@ def paths_of(tree: Tree, table: Table) -> np.ndarray:
 def predict_where_they_lie(tree: Tree, shards: RowShards) -> jax.Array:
     """Predict every row with a hard tree of numbers, in float32 on the rows' devices.
 
-    Raises
-    ------
-    ValueError
-        If a row holds a number that is not finite.
+    ValueError if a row holds a number that is not finite.
     """
     schema = tree.schema
     units = np.array([schema.target_centers, schema.target_scales])
@@ -132,3 +162,135 @@ def _predicted(
     value = values_of(packed, standardised(x, scaling), codes).T.astype(units.dtype)
     value = (units[0] + units[1] * value).astype(jnp.float32)
     return value, jnp.isfinite(x).all()
+
+
+class TreeSum:
+    """Sum of hard trees of one schema, with weights ``steps`` (n_trees,), or of one."""
+
+    def __init__(self, trees: Sequence[Tree], steps: np.ndarray | None = None):
+        self.trees = list(trees)
+        steps = np.ones(len(self.trees)) if steps is None else steps
+        self.steps = np.asarray(steps, np.float64)
+        # What is made of a tree by itself stays with the tree.
+        alone = len(self.trees) == 1 and self.steps[0] == 1.0
+        self._tree = self.trees[0] if alone else None
+
+    def values(
+        self,
+        table: Table | Unencoded,
+        first: int = 0,
+        last: int | None = None,
+        finish: Callable[[np.ndarray], np.ndarray] | None = None,
+    ) -> np.ndarray:
+        """Sum predictions of trees ``first`` up to ``last``, (n_rows, n_outputs).
+
+        In standardised units; ``finish``: what becomes of the sums of some rows.
+        """
+        if first or last is not None:
+            some = TreeSum(self.trees[first:last], self.steps[first:last])
+            return some.values(table, finish=finish)
+        trees, n_rows = self.trees, _shape_of(table)[0]
+        if n_rows <= min(FEW_ROWS, FEW_PAIRS // len(trees)):
+            found = self._of_few(on_host(table))
+        elif on_accelerator():
+            alone, n_trees = len(trees) == 1, np.int32(len(trees))
+            most = 1 if alone else bucket(len(trees), smallest=_FEWEST_TREES)
+            arrays = once(self._tree or self, stacked, trees, most)
+            steps = padded(self.steps.astype(np.float32), most)
+            width = arrays.node.shape[1]
+            found = _computed(sum_of_trees, table, width, arrays, steps, n_trees).T
+        else:
+            forest = once(self._tree or self, forest_of, trees, self.steps)
+            scratch = Scratch()
+
+            def of_rows(table: Table) -> np.ndarray:
+                values = forest.values(RowBlock(table, scratch)).T.astype(np.float64)
+                return values if finish is None else finish(values)
+
+            n_bits = max(group.trees.order.size for group in forest.groups)
+            return _by_rows(of_rows, table, n_bits, (trees[0].n_outputs,), np.float64)
+        found = found.astype(np.float64, copy=False)
+        return found if finish is None else finish(found)
+
+    def _of_few(self, table: Table) -> np.ndarray:
+        n_rows, n_trees = len(table.x), len(self.trees)
+        if n_trees == 1:
+            (tree,) = self.trees
+            return self.steps[0] * values_at(tree, table, leaves_of(tree, table))
+        forest = once(self, joined, self.trees)
+        size = np.array([tree.n_nodes for tree in self.trees])
+        root = np.broadcast_to(np.cumsum(size) - size, (n_rows, n_trees))
+        deepest = max(tree.max_depth for tree in self.trees)
+        leaf = descend(forest, table, root, deepest)
+        table = table.take(np.repeat(np.arange(n_rows), n_trees))
+        value = values_at(forest, table, leaf.ravel())
+        value = value.reshape(n_rows, n_trees, value.shape[1])
+        return np.einsum("t,nto->no", self.steps, value)
+
+
+def _by_rows(
+    function: Callable[[Table], np.ndarray],
+    table: Table | Unencoded,
+    n_bits: int,
+    shape: tuple[int, ...],
+    dtype: type,
+) -> np.ndarray:
+    """Apply a function to blocks of rows, in threads, and put its results together."""
+    n_rows, n_columns = _shape_of(table)
+    found = np.empty((n_rows, *shape), dtype)
+    block = table.block if isinstance(table, Unencoded) else table.on_host().take
+    row_bytes = max(2 * n_bits + 20 * n_columns, 1)
+    size = min(max(_HOST_BYTES // row_bytes, _SMALLEST_BLOCK), _HOST_ROWS)
+    starts = iter(range(0, n_rows, size))  # of which every thread takes the next one
+
+    def fill(_: int) -> None:
+        for start in starts:
+            rows = slice(start, min(start + size, n_rows))
+            found[rows] = function(block(rows))
+
+    with one_thread_for_products():
+        side_by_side(fill, range(min(-(-n_rows // size), N_WORKERS)))
+    return found
+
+
+def _computed(
+    function: Callable[..., tuple[jax.Array]],
+    table: Table | Unencoded,
+    n_leaves: int,
+    *arrays: Any,
+) -> np.ndarray:
+    """Apply a compiled function to padded blocks of rows, and concatenate."""
+    n_rows, n_columns = _shape_of(table)
+    # Memory for the decisions at all splits, but on a processor a cache for few.
+    width = n_leaves + 2 * n_columns
+    usual = max(
+        _SMALLEST_BLOCK, min(ROW_BLOCK, next_power_of_two(_BLOCK_NUMBERS // width))
+    )
+    size = min(bucket(n_rows, smallest=_SMALLEST_BLOCK), rows_at_once(4 * width, usual))
+    with in_32_bits():
+        arrays = jax.device_put(arrays)
+
+    def run(rows: slice) -> np.ndarray:
+        n_inside = rows.stop - rows.start
+        with in_32_bits():
+            if isinstance(table, Unencoded):
+                block, rows = table.block(rows), slice(0, n_inside)
+            else:
+                block = table
+            x, codes = (block_of(array, rows, size) for array in block)
+            (found,) = function(x, codes, *arrays)
+        return np.asarray(found)[..., :n_inside]
+
+    return np.concatenate(list(in_blocks(run, n_rows, size)), axis=-1)
+
+
+def on_host(table: Table | Unencoded) -> Table:
+    """Rows, encoded, in the memory of the host."""
+    return table.encoded() if isinstance(table, Unencoded) else table.on_host()
+
+
+def _shape_of(table: Table | Unencoded) -> tuple[int, int]:
+    """Numbers of rows and of encoded columns."""
+    if isinstance(table, Unencoded):
+        return len(table.columns.codes), table.schema.n_columns
+    return table.x.shape

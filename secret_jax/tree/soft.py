@@ -13,21 +13,20 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Int
 
 from secret_jax.runtime.linalg import AnyArray, matmul
 from secret_jax.runtime.programs import program
 from secret_jax.runtime.shapes import next_power_of_two, padded
-from secret_jax.tree.comparisons import goes_left
+from secret_jax.tree.packed import FEWEST
 from secret_jax.tree.structure import SplitKind, Tree
+from secret_jax.tree.totals import way_to
+from secret_jax.tree.walk import goes_left
 
 # Beyond it a gate is as good as hard: exp(-100) is nothing beside any other leaf.
 HARD_LOGIT = 100.0
 _ABSENT = -1e9
 # Leaves that are not clipped: infinity times a share of 0 would be no number.
 _UNBOUNDED = 1e30
-# Minimum number of leaves after padding: one program for all smaller trees.
-_FEWEST = 16
 
 
 class Paths(NamedTuple):
@@ -41,25 +40,16 @@ class Paths(NamedTuple):
     absent: AnyArray
 
 
-def paths(
-    left: Int[np.ndarray, " n_nodes"],
-    parent: Int[np.ndarray, " n_nodes"],
-    *,
-    n_inner: int,
-    n_leaves: int,
-) -> Paths:
+def paths(tree: Tree, *, n_inner: int, n_leaves: int) -> Paths:
     """Compute the paths of a tree, padded to numbers of inner nodes and leaves."""
-    inner = left >= 0
-    inner_number = np.cumsum(inner) - 1
+    inner_number = np.cumsum(~tree.is_leaf) - 1
     to_left, to_right = np.zeros((2, n_leaves, n_inner), np.float32)
     absent = np.full(n_leaves, _ABSENT, np.float32)
-    for leaf, node in enumerate(np.flatnonzero(~inner)):
-        absent[leaf] = 0.0
-        child, above = int(node), int(parent[node])
-        while above >= 0:
-            side = to_left if left[above] == child else to_right
-            side[leaf, inner_number[above]] = 1.0
-            child, above = above, int(parent[above])
+    absent[: tree.n_leaves] = 0.0
+    for leaf, node in enumerate(np.flatnonzero(tree.is_leaf).tolist()):
+        for above, side in way_to(tree, node):
+            turned = to_left if side == "left" else to_right
+            turned[leaf, inner_number[above]] = 1.0
     return Paths(to_left, to_right, absent)
 
 
@@ -88,7 +78,7 @@ class SoftRouting(NamedTuple):
 def soft_routing(tree: Tree, n_leaves: int = 0) -> SoftRouting:
     """Pad the arrays of a soft tree, to a number of leaves or a power of two."""
     inner, leaf = np.flatnonzero(~tree.is_leaf), np.flatnonzero(tree.is_leaf)
-    n_leaves = n_leaves or next_power_of_two(max(len(leaf), _FEWEST))
+    n_leaves = n_leaves or next_power_of_two(max(len(leaf), FEWEST))
 
     def pad(array: np.ndarray, chosen: np.ndarray) -> np.ndarray:
         return padded(array[chosen].astype(np.float32), n_leaves)
@@ -110,7 +100,7 @@ def soft_routing(tree: Tree, n_leaves: int = 0) -> SoftRouting:
         attribute=padded(discrete.astype(np.int32), n_leaves, -1),
         goes_left=padded(listed, n_leaves),
         larger_left=padded(tree.larger_left[inner], n_leaves),
-        along=paths(tree.left, tree.parent, n_inner=n_leaves, n_leaves=n_leaves),
+        along=paths(tree, n_inner=n_leaves, n_leaves=n_leaves),
         coefficient=pad(tree.coefficient, leaf),
         low=pad(low, leaf),
         high=pad(high, leaf),
@@ -146,11 +136,7 @@ def shares_of_rows(routing: SoftRouting, x: AnyArray, codes: AnyArray, xp: Any) 
 
 
 def mixed(routing: SoftRouting, x: AnyArray, codes: AnyArray, xp: Any) -> Any:
-    """Predict the mean of the leaves weighted by share, (n_outputs, n_rows).
-
-    ``x`` (n_rows, n_columns): predictions have its precision; ``xp``: `numpy` or
-    `jax.numpy`.
-    """
+    """Mean of the leaves by their shares, as precise as ``x``, (n_outputs, n_rows)."""
     shares = shares_of_rows(routing, x, codes, xp)
     regressors = x[:, : routing.coefficient.shape[2] - 1]
     outputs = []

@@ -12,9 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, get_type_hints
 
 import numpy as np
+from jaxtyping import Bool, Float32, Float64, Int32
 
 from secret_jax.data.schema import TableSchema
 from secret_jax.losses.interface import Loss
@@ -56,8 +57,7 @@ class StopReason(IntEnum):
 class LongerTree(NamedTuple):
     """Subtree of least error, where the price of its size has kept it back.
 
-    It has so many numbers to read; errors are mean losses of it and of the chosen
-    subtree on rows that did not grow them, summed over the outputs.
+    Errors are mean losses on rows that did not grow them, summed over the outputs.
     """
 
     numbers: int
@@ -71,105 +71,98 @@ class Tree:
 
     A split is an "and" of comparisons: a row goes left where all of them hold. Of the
     arrays of comparisons the first ``n_nodes`` entries are those of the nodes; further
-    ones, of conjunctions only, come after them, in any order. Shapes are in `AXES`;
-    coefficients are an intercept and a slope for each regressor.
+    ones, of conjunctions only, come after them, in any order. Coefficients are an
+    intercept and a slope for each regressor.
 
     Attributes
     ----------
-    left, right, parent : int32
+    left, right, parent
         Children and parent; -1 where there is none.
-    depth : int32
-    kind : int32
-        A `SplitKind`.
-    attribute : int32
-        Axis splits: the continuous attribute; discrete splits: the discrete attribute
-        (both as positions in the encoded table); -1 otherwise.
-    direction, threshold : float32
+    kind, attribute
+        A `SplitKind`, and the continuous attribute of an axis split, or the discrete
+        one of a discrete split (as positions in the encoded table); -1 otherwise.
+    direction, threshold
         It holds when ``direction @ x <= threshold``. One-hot for axis splits, minus
         one-hot where values above a threshold are meant in a conjunction, but for the
         indicator of missing values of the attribute, if it has one: what stands there
         is the value that a missing one counts as. Zero for discrete splits and leaves.
-    gate_width : float32
-        0: the split is hard. Positive: it is a gate that sends the share
-        ``sigmoid((threshold - direction @ x) / gate_width)`` of a row to the left.
-        Splits on discrete attributes are always hard.
-    goes_left : bool
-        Discrete splits: the categories that go left.
-    further : int32
+    gate_width
+        0: the split is hard, as those on discrete attributes are. Positive: it is a
+        gate that sends the share ``sigmoid((threshold - direction @ x) / gate_width)``
+        of a row to the left.
+    goes_left, larger_left
+        Categories that go left at a discrete split, and whether unseen ones do, which
+        go where the larger child is.
+    further
         Nodes of the further comparisons.
-    larger_left : bool
-        Whether the left child is the larger one: where unseen categories go.
-    coefficient : float64
-        Intercept and slopes of the node's model of each output.
-    lower, upper : float64
-        Range of the outputs that trained the node's model, or that of the nearest
-        ancestor with enough rows where the node has few.
-    weight : float64
+    coefficient, degrees, train_error
+        Model of each output, its effective degrees of freedom, and mean loss.
+    lower, upper
+        Range of the outputs that trained the node's model, with other losses than
+        squared errors of its raw predictions; that of the nearest ancestor with enough
+        rows where the node has few.
+    weight
         Sum of the weights of the training rows.
-    train_error : float64
-        Mean squared error of the node's model on its training rows.
-    degrees : float64
-        Effective degrees of freedom of the node's model of one output.
-    mean, deviation, center, spread : float64
-        Mean and standard deviation of the outputs, and of the regressors, of the
-        training rows.
-    standard_error : float64
+    mean, deviation, center, spread
+        Mean and standard deviation of the outputs, and of the regressors, of these.
+    standard_error
         Standard errors of the value at the center and of the slopes; NaN if unknown.
-    gain : float32
+    gain
         Gain of the split, summed over the node's rows: drop of the residual sum of
         squares, or Gini gain times weight; 0 in leaves, infinite of fixed splits.
-    stop_reason : int32
+    stop_reason
         A `StopReason`.
-    schema : TableSchema
+    schema
         Names, roles, categories and scaling of the attributes.
-    clip_margin : float or None
+    clip_margin
         Predictions are clipped to ``[lower - m, upper + m]`` of their leaf, with
         ``m = clip_margin * (upper - lower)``; None: no clipping.
-    bounds : tuple of tuple of float, or None
+    bounds
         Lowest and highest predictions of the outputs that make sense, beyond which no
-        margin goes. None: there are none.
-    full_error : tuple of float, or None
-        Mean training error of each output with the full equations, which the short ones
-        stand for. None: there were no others.
-    longer : LongerTree or None
+        margin goes, if there are such.
+    full_error
+        Mean training error of each output with the full equations, if short ones stand
+        for them.
+    longer
         What a longer tree would err. None: no longer one errs less, or it is not known.
-    clip_leaves : bool
+    clip_leaves
         False in a soft tree whose leaves were trained together: they may overshoot
         where they have a small share, so only their mixture is clipped, to the range
         of the root.
-    corrects_parent : bool
+    corrects_parent
         Whether ``degrees`` are those of corrections of the parents' models.
-    loss : Loss
-        Meaning of the raw predictions, and cost of errors: ``train_error`` is a mean
-        loss. Ranges are of targets with squared errors, and else of raw predictions.
+    loss
+        Meaning of the raw predictions, and cost of errors.
     """
 
-    left: np.ndarray
-    right: np.ndarray
-    parent: np.ndarray
-    depth: np.ndarray
-    kind: np.ndarray
-    attribute: np.ndarray
-    direction: np.ndarray
-    threshold: np.ndarray
-    gate_width: np.ndarray
-    goes_left: np.ndarray
-    larger_left: np.ndarray
-    coefficient: np.ndarray
-    lower: np.ndarray
-    upper: np.ndarray
-    weight: np.ndarray
-    train_error: np.ndarray
-    degrees: np.ndarray
-    mean: np.ndarray
-    deviation: np.ndarray
-    center: np.ndarray
-    spread: np.ndarray
-    standard_error: np.ndarray
-    gain: np.ndarray
-    stop_reason: np.ndarray
+    left: Int32[np.ndarray, " nodes"]
+    right: Int32[np.ndarray, " nodes"]
+    parent: Int32[np.ndarray, " nodes"]
+    depth: Int32[np.ndarray, " nodes"]
+    kind: Int32[np.ndarray, " comparisons"]
+    attribute: Int32[np.ndarray, " comparisons"]
+    direction: Float32[np.ndarray, "comparisons columns"]
+    threshold: Float32[np.ndarray, " comparisons"]
+    gate_width: Float32[np.ndarray, " nodes"]
+    goes_left: Bool[np.ndarray, "comparisons categories"]
+    larger_left: Bool[np.ndarray, " nodes"]
+    coefficient: Float64[np.ndarray, "nodes outputs coefficients"]
+    lower: Float64[np.ndarray, "nodes outputs"]
+    upper: Float64[np.ndarray, "nodes outputs"]
+    weight: Float64[np.ndarray, " nodes"]
+    train_error: Float64[np.ndarray, "nodes outputs"]
+    degrees: Float64[np.ndarray, " nodes"]
+    mean: Float64[np.ndarray, "nodes outputs"]
+    deviation: Float64[np.ndarray, "nodes outputs"]
+    center: Float64[np.ndarray, "nodes regressors"]
+    spread: Float64[np.ndarray, "nodes regressors"]
+    standard_error: Float64[np.ndarray, "nodes outputs coefficients"]
+    gain: Float32[np.ndarray, " nodes"]
+    stop_reason: Int32[np.ndarray, " nodes"]
     schema: TableSchema = field(repr=False)
-    further: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int32))
+    further: Int32[np.ndarray, " further"] = field(
+        default_factory=lambda: np.zeros(0, np.int32)
+    )
     clip_margin: float | None = None
     bounds: tuple[tuple[float, ...], tuple[float, ...]] | None = None
     full_error: tuple[float, ...] | None = None
@@ -270,8 +263,8 @@ class Tree:
     def output(self, which: int | str) -> Tree:
         """Restrict the tree to one of its outputs, by position or name.
 
-        With a loss the target is named for what the models predict: log-odds of a
-        class, for example. Logarithms are those of targets in their own units.
+        The target is named for what the models predict: log-odds of a class, for
+        example. Logarithms are those of targets in their own units.
         """
         found = self.restricted(which)
         schema = found.schema
@@ -321,23 +314,13 @@ class Tree:
 
 
 # Axes of the arrays, and those that hold whole numbers of four bytes.
-AXES: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("left", "right", "parent", "depth", "stop_reason"), ("nodes",)),
-    **dict.fromkeys(("weight", "degrees", "gain", "gate_width"), ("nodes",)),
-    "larger_left": ("nodes",),
-    **dict.fromkeys(("kind", "attribute"), ("comparisons",)),
-    "direction": ("comparisons", "columns"),
-    "threshold": ("comparisons",),
-    "goes_left": ("comparisons", "categories"),
-    "further": ("further",),
-    **dict.fromkeys(("lower", "upper", "train_error"), ("nodes", "outputs")),
-    **dict.fromkeys(("mean", "deviation"), ("nodes", "outputs")),
-    **dict.fromkeys(("center", "spread"), ("nodes", "regressors")),
-    "coefficient": ("nodes", "outputs", "coefficients"),
-    "standard_error": ("nodes", "outputs", "coefficients"),
+_HINTS = {
+    name: hint
+    for name, hint in get_type_hints(Tree).items()
+    if hasattr(hint, "dim_str")
 }
-WHOLE = {"left", "right", "parent", "depth", "further"}
-WHOLE |= {"kind", "attribute", "stop_reason"}
+AXES = {name: tuple(hint.dim_str.split()) for name, hint in _HINTS.items()}
+WHOLE = {name for name, hint in _HINTS.items() if "int32" in hint.dtypes}
 ARRAY_FIELDS = tuple(AXES)
 COMPARISON_FIELDS = tuple(name for name in AXES if AXES[name][0] == "comparisons")
 # Values in a leaf of the fields that describe a split.
@@ -358,11 +341,85 @@ _MADE: weakref.WeakKeyDictionary[Any, dict[Callable, Any]] = weakref.WeakKeyDict
 
 
 def once(owner: Any, make: Callable[..., _Made], *arguments: Any) -> _Made:
-    """Make something of a tree, or of other arguments, when it is first asked.
-
-    It must not hold its owner, with which it goes.
-    """
+    """Make something of a tree when it is first asked; it must not hold its owner."""
     made = _MADE.setdefault(owner, {})
     if make not in made:
         made[make] = make(*(arguments or (owner,)))
     return made[make]
+
+
+def flaw_of(tree: Tree) -> str:
+    """Say why a tree cannot be traversed; empty if it is sound.
+
+    In a sound tree every index is valid, and every path from the root ends in a leaf.
+    """
+    try:
+        schema, n, further = tree.schema, len(tree.left), len(tree.further)
+        of_outputs = len(tree.full_error or schema.target_names)
+        if not _is_sound(schema) or of_outputs != schema.n_outputs:
+            return "its schema is of columns, categories or outputs that are not there"
+        n_categories = max([tree.goes_left.shape[1], *map(len, schema.categories)])
+        sizes = {"nodes": n, "further": further, "comparisons": n + further}
+        sizes |= {"columns": schema.n_columns, "categories": n_categories}
+        sizes |= {"regressors": schema.n_regressors, "outputs": schema.n_outputs}
+        sizes["coefficients"] = 1 + schema.n_regressors
+        for name, axes in AXES.items():
+            array, shape = getattr(tree, name), tuple(sizes[axis] for axis in axes)
+            wanted, found = "int32" if name in WHOLE else "float or bool", array.dtype
+            right = found == "i4" if name in WHOLE else found.kind in "fb"
+            if array.shape != shape or not right:
+                own = f"{name} is {found} of shape {array.shape}"
+                return f"{own}, not {wanted} of shape {shape}"
+        inner = np.flatnonzero(tree.left >= 0)
+        child, above = np.append(tree.left[inner], tree.right[inner]), np.tile(inner, 2)
+        # Each node but the root is the child of one node that comes before it.
+        if not (
+            np.array_equal(np.sort(child), np.arange(1, n))
+            and (child > above).all()
+            and (tree.right[tree.left < 0] < 0).all()
+            and np.array_equal(tree.parent[child], above)
+            and np.array_equal(tree.depth[child], tree.depth[above] + 1)
+            and (tree.parent[0], tree.depth[0]) == (-1, 0)
+        ):
+            return "its nodes make no tree"
+        axis, discrete = (
+            tree.attribute[tree.kind == kind]
+            for kind in (SplitKind.AXIS, SplitKind.DISCRETE)
+        )
+        if not (
+            _within(tree.further, n)
+            and _within(tree.kind, len(SplitKind))
+            and np.array_equal(tree.kind > 0, tree.left[tree.node_of] >= 0)
+            and _within(axis, schema.n_columns)
+            and _within(discrete, len(schema.discrete))
+        ):
+            return "a comparison is of no node, kind or attribute that it can have"
+        return ""
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+        return "its schema or an array is of another kind"
+
+
+def _is_sound(schema: TableSchema) -> bool:
+    """Whether a schema names nothing that is not there."""
+    discrete, n_columns = schema.discrete, schema.n_columns
+    gaps = schema.missing_modelled + schema.missing_split
+    named = (*schema.continuous, *discrete, *gaps, *schema.whole)
+    return (
+        _within(named, len(schema.names))
+        and len(schema.roles) == len(schema.names)
+        and {*gaps, *(one for one, *_ in schema.tails)} <= {*schema.continuous}
+        and all(low < high for _, low, high in schema.tails)
+        and len(schema.categories) == len(discrete)
+        and _within([attribute for attribute, _ in schema.indicators], len(discrete))
+        and all(_within([i], len(schema.categories[a])) for a, i in schema.indicators)
+        and schema.n_indicators <= schema.n_regressors <= n_columns
+        and schema.center.shape == schema.scale.shape == (n_columns,)
+        and len(schema.target_centers) == len(schema.target_scales) == schema.n_outputs
+    )
+
+
+def _within(positions: object, most: int) -> bool:
+    """Whether all positions are integers of at least 0 and below ``most``."""
+    array = np.asarray(positions)
+    whole = array.size == 0 or array.dtype.kind in "iu"
+    return bool(whole and ((array >= 0) & (array < most)).all())

@@ -10,26 +10,18 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from fitted_records import constant, record
+from fitted_records import record, results
 
 from benchmarks.accuracy import __main__ as accuracy
 from benchmarks.accuracy import data as accuracy_data
 from benchmarks.accuracy import hard_sets
 from benchmarks.accuracy import peers as accuracy_peers
-from benchmarks.accuracy.ours import (
-    FINDERS,
-    LEAVES,
-    PRUNINGS,
-    SPLITS,
-    learners,
-)
-from benchmarks.accuracy.peers import Candidate
-from benchmarks.accuracy.report import Record, Results
-from benchmarks.shared import (
-    read_records,
-)
+from benchmarks.accuracy.grid import experiments
+from benchmarks.accuracy.report import Record
+from benchmarks.shared import read_records
 from benchmarks.table1 import __main__ as table1
-from secret_jax.estimators.parameters import plan_of
+from secret_jax.datasets import make_fried
+from secret_jax.learners import GuideSplits
 
 
 @pytest.fixture
@@ -43,17 +35,9 @@ def folder(tmp_path) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def candidates(monkeypatch) -> list[Candidate]:
-    """Replace the models by ready ones; the list may be changed."""
-    chosen = [constant("zero", 0.0), constant("high", 10.0)]
-    monkeypatch.setattr(accuracy, "chosen_candidates", lambda options: chosen)
-    return chosen
-
-
 def test_ratio_is_the_geometric_mean_over_sets_of_the_mean_errors():
     # On "one" the means are 0.3 and 0.1; on "two" 0.0001 counts as 0.001.
-    results = Results(
+    found = results(
         [
             *(record("a", "one", s, e) for s, e in enumerate([0.2, 0.4])),
             *(record("b", "one", s, 0.1) for s in range(2)),
@@ -61,19 +45,18 @@ def test_ratio_is_the_geometric_mean_over_sets_of_the_mean_errors():
             *(record("b", "two", s, 0.002) for s in range(2)),
         ]
     )
-    ratio, error = results.ratio("a", "b")
+    ratio, error = found.ratio("a", "b")
     assert ratio == pytest.approx(math.sqrt(3 * 0.5))
     # Logarithms ln 2 and ln 4 on "one": standard error (ln 2) / 2; none on "two".
     assert error == pytest.approx(math.log(2) / 2 / 2)
-    assert results.ratio("b", "a")[0] == pytest.approx(1 / ratio)
-    assert results.wins("a", "b") == results.wins("b", "a") == 1
+    assert found.ratio("b", "a")[0] == pytest.approx(1 / ratio)
+    assert found.wins("a", "b") == found.wins("b", "a") == 1
 
 
-def test_a_stopped_run_goes_on_where_it_was_stopped(
-    candidates, folder, tmp_path, capsys
-):
-    out = tmp_path / "new" / "accuracy.jsonl"
-    base = ["--folder", str(folder), "--target", "price", "--out", str(out)]
+def test_a_stopped_run_goes_on_where_it_was_stopped(folder, tmp_path, capsys):
+    out, long = tmp_path / "new" / "accuracy.jsonl", tmp_path / "new" / "long.csv"
+    base = ["--sets", str(folder), "--target", "price", "--models", "ridge", "cart"]
+    base += ["--out", str(out), "--long", str(long)]
     accuracy.main([*base, "--seeds", "2"])
     complete = out.read_bytes()
     lines = [json.loads(line) for line in complete.splitlines()]
@@ -85,18 +68,57 @@ def test_a_stopped_run_goes_on_where_it_was_stopped(
     capsys.readouterr()
     accuracy.main([*base, "--seeds", "3"])
     again = out.read_bytes()
-    assert again.startswith(complete)
+    assert again.startswith(complete[: complete.rfind(b"\n", 0, -1)])
     assert len(again.splitlines()) == 12
     printed = capsys.readouterr()
     assert "7 of 12 fits are in" in printed.err
     assert printed.err.count("error") == 5
     assert "| houses | 20   | 3 " in printed.out
+    assert pd.read_csv(long).groupby(["set", "model"]).size().tolist() == [3] * 4
+
+
+GRID = [
+    {"oblique": [False], "prune": ["holdout", None], "leaf": ["linear", "constant"]},
+    {"estimator": ["SecretRegressor.paper"], "splits": [GuideSplits(n_bootstraps=9)]},
+]
+
+
+def test_a_grid_grown_together_is_that_of_fits_one_after_the_other(tmp_path):
+    frames = {}
+    for name, n_rows in (("few", 90), ("more", 200)):
+        X, y = make_fried(n_rows, n_features=5, random_state=n_rows)
+        frames[name] = pd.DataFrame(X, columns=list("abcde")).assign(
+            kind=np.resize(["u", "v"], n_rows), y=y
+        )
+        frames[name].iloc[3, [0, 5]] = None  # gaps of numbers and of text
+
+    def fit(name, **options):
+        return experiments(frames, GRID, out=tmp_path / name, **options)
+
+    alone, together = fit("alone", seeds=3, together=1), fit("together", seeds=3)
+    of_fits = [*together.columns.drop("seconds")]
+    pd.testing.assert_frame_equal(alone[of_fits], together[of_fits], rtol=1e-4)
+    assert len(together) == 2 * 3 * 5
+    assert together["seconds"].nunique() < alone["seconds"].nunique() / 3  # means
+    assert set(together["prune"].dropna()) == {"holdout", "None"}
+    assert together["estimator"].notna().sum() == 6
+
+    before = (tmp_path / "together").read_bytes()
+    again = fit("together", seeds=4)
+    after = (tmp_path / "together").read_bytes()
+    assert after.startswith(before)
+    assert len(after.splitlines()) == len(again) == 2 * 4 * 5  # none was made twice
+    shown = fit("together", seeds=4, summary_only=True)
+    pd.testing.assert_frame_equal(shown, again)
+    # A table is its content, whatever it was read from.
+    frames["few"] = frames["few"].iloc[::-1]
+    assert len(fit("together", seeds=1, summary_only=True)) == 5
 
 
 def test_rows_are_those_of_the_other_benchmark(tmp_path):
     rows = pd.DataFrame({"sex": list("MF") * 50, "size": range(100), "rings": 1.5})
     rows.to_csv(tmp_path / "abalone.csv", index=False)
-    source = accuracy_data.named_source("abalone", str(tmp_path), 0)
+    (source,) = accuracy_data.sources_of("abalone", None, str(tmp_path), 0)
     ours = accuracy_data.make_experiment(source, 3)
     theirs = table1.make_experiment("abalone", 3, None, str(tmp_path))
     assert ours.seed == theirs.seed
@@ -110,30 +132,43 @@ def test_rows_are_those_of_the_other_benchmark(tmp_path):
     assert sizes != [list(part.X["size"]) for part in other[:3]]
 
 
-def test_rows_with_missing_values_are_dropped_and_text_is_discrete(folder):
+def test_rows_without_target_are_dropped_and_text_is_discrete(folder):
     frame = pd.read_csv(folder / "houses.csv")
-    frame.loc[3, "size"] = np.nan
+    frame.loc[3, "size"] = frame.loc[5, "price"] = np.nan
     frame.to_csv(folder / "houses.csv", index=False)
-    houses, _ = accuracy_data.folder_sources(folder, "price")
-    data = accuracy_data.read(houses)
-    assert len(data.y) == len(data.X) == 39
-    assert data.discrete == ["town"]
+    frame["built"] = pd.Timestamp("2020-01-01")
+    from_file = accuracy_data.sources_of(folder, "price", None, 0)[0].read()
+    (houses,) = accuracy_data.sources_of({"houses": frame}, "price", None, 0)
+    for data in (from_file, houses.read()):
+        assert len(data.y) == len(data.X) == 39
+        assert data.X["size"].isna().sum() == 1
+        assert data.discrete == ["town"]
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--sets", "irises"], "no data set 'irises'"),
-        (["--folder", "FOLDER", "--target", "cost"], "no column 'cost'"),
-        (["--folder", "FOLDER"], "numbers in its target 'town'"),
-        (["--folder", "nowhere"], "no CSV file in the folder"),
+        (["--sets", "FOLDER", "--target", "cost"], "no column 'cost'"),
+        (["--sets", "FOLDER"], "numbers in its target 'town'"),
+        (["--sets", "FOLDER", "NEW/plain.csv", "--target", "size"], "same name"),
+        (["--sets", "NEW/empty"], "no CSV file in the folder"),
+        (["--data", "nowhere"], "no folder 'nowhere'"),
+        (["--grid", "lief=linear"], "Invalid parameter 'lief'"),
+        (["--grid", "leaf=linear,linaer"], "'leaf' parameter .* Got 'linaer'"),
+        (["--grid", "estimator=SecretClassifier"], "does not predict numbers"),
+        (["--grid", "estimator=SecretX"], "attribute SecretX"),
     ],
 )
-def test_sets_that_cannot_be_read_stop_before_the_first_fit(
-    candidates, folder, tmp_path, arguments, message
+def test_what_cannot_be_fitted_stops_before_the_first_fit(
+    folder, tmp_path, arguments, message
 ):
-    out = tmp_path / "out.jsonl"
-    arguments = [str(folder) if word == "FOLDER" else word for word in arguments]
+    out, new = tmp_path / "out.jsonl", tmp_path / "new"
+    (new / "empty").mkdir(parents=True)
+    pd.read_csv(folder / "plain.csv")[:9].to_csv(new / "plain.csv", index=False)
+    places = {"FOLDER": str(folder), "NEW": str(new)}
+    for word, place in places.items():
+        arguments = [one.replace(word, place) for one in arguments]
     with pytest.raises(SystemExit, match=message):
         accuracy.main([*arguments, "--out", str(out)])
     assert not out.exists()
@@ -141,7 +176,7 @@ def test_sets_that_cannot_be_read_stop_before_the_first_fit(
 
 @pytest.mark.parametrize("name", list(hard_sets.GENERATORS))
 def test_synthetic_parts_are_new_rows_of_one_kind(name):
-    source = accuracy_data.named_source(name, None, 40)
+    (source,) = accuracy_data.sources_of(name, None, None, 40)
     experiment = accuracy_data.make_experiment(source, 0)
     again = accuracy_data.make_experiment(source, 0)
     for part, same in zip(experiment[:3], again[:3], strict=True):
@@ -169,12 +204,13 @@ def test_a_tiny_real_run(tmp_path, capsys):
     out = tmp_path / "accuracy.jsonl"
     chosen = ["--sets", "fried", "--synthetic-rows", "256", "--seeds", "1"]
     models = ["--models", "default", "no_pruning", "ridge"]
-    learner = ["--finders", "cart", "--prunings", "none", "--splits", "axis"]
+    learner = ["--grid", "splits=CartSplits(criterion='gini'),cart", "distill=False"]
     given = [*chosen, *models, *learner, "--baseline", "ridge", "--out", str(out)]
     accuracy.main(given)
     records = {r.model: r for r in read_records(out, Record)}
-    cart = "cart, linear, none, axis"
-    assert list(records) == ["default", "no_pruning", cart, "ridge"]
+    cart = "distill=False, splits=cart"
+    assert list(records)[:2] == ["default", "no_pruning"]
+    assert list(records)[-2:] == [cart, "ridge"]
     # A quarter of Fried's variance is beyond linear models, 4 % is noise.
     assert 0.2 < records["ridge"].error < 0.4
     assert records["default"].error < records["ridge"].error
@@ -182,15 +218,3 @@ def test_a_tiny_real_run(tmp_path, capsys):
     sizes = [records[name] for name in ("default", "no_pruning")]
     assert sizes[0].leaves < sizes[0].numbers < sizes[1].numbers
     assert "error / ridge" in capsys.readouterr().out
-
-
-def test_learners_are_oblique_only_where_their_finder_knows_how():
-    every = learners(FINDERS, LEAVES, PRUNINGS, SPLITS)
-    oblique = {name.split(",")[0] for name in every if name.endswith("oblique")}
-    assert oblique == {"rss", "secret", "phd"}
-    of_kind = len(LEAVES) * len(PRUNINGS)
-    assert len(every) == of_kind * (len(FINDERS) + len(oblique))
-    for setting in every.values():
-        plan = plan_of(setting.build(), 0)
-        assert plan.distill is None
-        assert plan.oblique is setting.parameters["oblique"]

@@ -7,14 +7,10 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from fitted_records import constant, record
+from fitted_records import constant, record, results
 
 from benchmarks.accuracy import frontier
 from benchmarks.accuracy import peers as accuracy_peers
-from benchmarks.accuracy.fitting import (
-    numbers_of_cubist,
-)
-from benchmarks.accuracy.report import Results
 from benchmarks.shared import Experiment, Part
 
 RULES = """id="Cubist 2.07 GPL Edition 2026-01-01"
@@ -36,7 +32,7 @@ coeff="1" att="x0" coeff="2"
 
 def test_rules_of_cubist_count_conditions_constants_and_coefficients():
     # Three conditions and an equation of three; one and one; none and two.
-    assert numbers_of_cubist(RULES) == (3 + 3) + (1 + 1) + 2
+    assert accuracy_peers.numbers_of_cubist(RULES) == (3 + 3) + (1 + 1) + 2
 
 
 def test_trees_and_linear_models_are_counted_where_they_are_fitted():
@@ -53,7 +49,7 @@ def test_trees_and_linear_models_are_counted_where_they_are_fitted():
 
 
 def test_all_tables_are_a_geometric_mean_of_means_over_splits():
-    results = Results(
+    found = results(
         [
             record("a", "one", 0, 0.1, numbers=10),
             record("a", "one", 1, 0.3, numbers=30),
@@ -61,14 +57,14 @@ def test_all_tables_are_a_geometric_mean_of_means_over_splits():
             record("b", "one", 0, 0.1, numbers=3),
         ]
     )
-    found = frontier.points(results)
-    assert found["a"][frontier.ALL] == pytest.approx((math.sqrt(0.16), 10))
-    assert frontier.ALL not in found["b"]
-    line = frontier.frontier_table(results).splitlines()[2]
+    points = frontier.points(found)
+    assert points["a"][frontier.ALL] == pytest.approx((math.sqrt(0.16), 10))
+    assert frontier.ALL not in points["b"]
+    line = frontier.frontier_table(found).splitlines()[2]
     assert [cell.strip() for cell in line.strip("|").split("|")] == [
         *("a", "0.2000 / 20", "0.8000 / 5", "0.4000 / 10")
     ]
-    whole = results.complete()  # of the splits that all models have
+    whole = found.complete()  # of the splits that all models have
     assert whole.values("a", "one") == [0.1]
     assert whole.values("a", "two") == [0.8]
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -112,52 +110,53 @@ def test_labels_that_no_file_could_keep_are_refused_at_once(labels):
     refused("classes are text, numbers or truth values", np.eye(40), y)
 
 
-def test_what_are_no_classes_is_refused(iris):
+def test_what_are_no_classes_is_refused_and_leaves_the_model_as_it_was(iris):
     X, _, y, _ = iris
     refused("Unknown label type.*Use SecretRegressor", X, np.linspace(0, 1, len(X)))
     refused("at least two classes.*only one class: 'a'", X, ["a"] * len(X))
     refused("y has 2 columns", X, np.stack([y, y], axis=1))
-    weight = (y == "setosa").astype(float)
+    model = SecretClassifier(**CHEAP).fit(X, y)
+    before = model.predict_proba(X)
     with pytest.raises(ValueError, match="only one class: 'setosa'"):
-        SecretClassifier(**CHEAP).fit(X, y, sample_weight=weight)
-
-
-def test_a_refused_fit_leaves_the_model_as_it_was(two, iris):
-    model = clone(two).fit(iris[0], iris[2])
-    before = model.predict_proba(iris[1])
-    with pytest.raises(ValueError, match="only one class"):
-        model.fit(iris[0][["sepal length (cm)"]], ["a"] * len(iris[0]))
-    np.testing.assert_array_equal(model.predict_proba(iris[1]), before)
+        model.fit(X.iloc[:, :1], y, sample_weight=(y == "setosa").astype(float))
+    np.testing.assert_array_equal(model.predict_proba(X), before)
     assert model.classes_.tolist() == ["setosa", "versicolor", "virginica"]
 
 
-def test_priors_costs_and_weights_that_mean_nothing_are_refused(iris):
-    X, _, y, _ = iris
-    refused("priors must hold one number for each of the 3", X, y, priors=[0.5, 0.5])
-    shares = {"setosa": 0.5, "versicolor": 0.5, "virginica": 0.0}
-    for bad in (-0.1, np.nan, np.inf, "2", None, True):
-        match = re.escape(f"but that of the class 'virginica' is {bad!r}")
-        wrong = {**shares, "virginica": bad}
-        refused(f"class_weight must be finite and .*{match}", X, y, class_weight=wrong)
-        refused(f"priors must be finite and .*{match}", X, y, priors=wrong)
-    refused("that of the class 'versicolor' is -0.1", X, y, priors=[0.5, -0.1, 0.6])
-    refused("that of the class 'setosa' is nan", X, y, priors=[np.nan, 0.5, 0.5])
-    refused("positive for two classes or more", X, y, priors=[1.0, 0.0, 0.0])
-    refused(
-        "priors names the class 'a', which y does not hold", X, y, priors={"a": 1.0}
-    )
-    refused("priors must hold one number for each .*many", X, y, priors="many")
-    costs = np.ones((3, 3))
-    costs[2, 0] = np.nan
-    refused("to take 'virginica' for 'setosa' costs nan", X, y, costs=costs)
-    refused(
-        "costs must be a table of numbers with 3 rows", X, y, costs=[[0, 1], [1, 0]]
-    )
-    negative = np.array([[0, 1, 1], [1, 0, -2], [1, 1, 0]])
-    refused("to take 'versicolor' for 'virginica' costs -2", X, y, costs=negative)
-    refused("class_weight names the class 'rose'", X, y, class_weight={"rose": 2})
-    refused("'class_weight' parameter", X, y, class_weight="heavy")
-    refused("'leaf' parameter", X, y, leaf="ridge")
+SHARES = {"setosa": 0.5, "versicolor": 0.5}
+ODD = (-0.1, np.nan, np.inf, "2", None, True)
+MANY = "priors must hold one number for each of the 3"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        *(
+            (
+                name,
+                {**SHARES, "virginica": bad},
+                rf"{name} must be finite and .*{bad!r}",
+            )
+            for name in ("class_weight", "priors")
+            for bad in ODD
+        ),
+        ("priors", [0.5, 0.5], MANY),
+        ("priors", "many", "priors must hold one number for each .*many"),
+        ("priors", [0.5, -0.1, 0.6], "that of the class 'versicolor' is -0.1"),
+        ("priors", [1.0, 0.0, 0.0], "positive for two classes or more"),
+        ("priors", {"a": 1.0}, "priors names the class 'a', which y does not hold"),
+        ("costs", [[0, 1, 1], [1, 0, 1], [np.nan, 1, 0]], "for 'setosa' costs nan"),
+        ("costs", [[0, 1], [1, 0]], "costs must be a table of numbers with 3 rows"),
+        ("costs", [[0, 1, 1], [1, 0, -2], [1, 1, 0]], "for 'virginica' costs -2"),
+        ("class_weight", {"rose": 2}, "class_weight names the class 'rose'"),
+        ("class_weight", "heavy", "'class_weight' parameter"),
+        ("leaf", "ridge", "'leaf' parameter"),
+    ],
+)
+def test_priors_costs_and_weights_that_mean_nothing_are_refused(
+    name, value, message, iris
+):
+    refused(message, iris[0], iris[2], **{name: value})
 
 
 def test_a_class_of_one_row_is_told_of_and_one_of_none_is_wrong(several, iris):

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import math
-import sqlite3
-
 import numpy as np
 import pandas as pd
 import pytest
 from configurations import refusal
-from exported_code import run_onnx
+from exported_code import by_sqlite, run_onnx
 
 from secret_jax import SecretBoostingClassifier, SecretClassifier
 from secret_jax.inspect.printing import quoted
@@ -77,19 +74,10 @@ def test_programs_say_probabilities_and_the_class(fitted, kind, n_classes):
     np.testing.assert_allclose(chance, mid, atol=1e-5)
 
 
-def by_sqlite(frame: pd.DataFrame, query: str) -> pd.DataFrame:
-    connection = sqlite3.connect(":memory:")
-    connection.create_function("EXP", 1, math.exp)
-    frame.to_sql("scored", connection, index=False)
-    found = pd.read_sql(query, connection)
-    connection.close()
-    return found
-
-
 def by_duckdb(frame: pd.DataFrame, query: str) -> pd.DataFrame:
     duckdb = pytest.importorskip("duckdb")
     with duckdb.connect() as connection:
-        connection.register("scored", frame)
+        connection.register("some rows", frame)
         return connection.execute(query).df()
 
 
@@ -105,7 +93,7 @@ def by_duckdb(frame: pd.DataFrame, query: str) -> pd.DataFrame:
 )
 def test_a_query_has_a_column_for_each_probability(fitted, kind, n_classes, run):
     model, (frame, _) = fitted(kind, n_classes), rings(n_classes)
-    found = run(frame, model.export_code("sql", table="scored"))
+    found = run(frame, model.export_code("sql", table="some rows"))
     assert list(found)[:3] == list(frame)
     columns = [f"probability of {name}" for name in model.classes_]
     expected = model.predict_proba(frame)
@@ -117,16 +105,14 @@ def test_a_query_has_a_column_for_each_probability(fitted, kind, n_classes, run)
             found.iloc[:, 3 : 3 + said.shape[1]], said, atol=1e-4
         )
     expression = model.export_code("sql", output="low")
-    found = run(frame, f"SELECT {expression} AS chance FROM scored")
+    found = run(frame, f'SELECT {expression} AS chance FROM "some rows"')
     place = [*model.classes_].index("low")
     np.testing.assert_allclose(found["chance"], expected[:, place], atol=1e-5)
 
 
 def test_an_expression_is_one_number(fitted):
-    frame, _ = rings(2)
     model = fitted("logistic", 2)
-    found = by_sqlite(frame, f"SELECT {model.export_code('sql')} AS p FROM scored")
-    np.testing.assert_allclose(found["p"], model.predict_proba(frame)[:, 1], atol=1e-5)
+    assert model.export_code("sql") == model.export_code("sql", output=1)
     with refusal("one value", "table=", "output="):
         fitted("logistic", 3).export_code("sql")
     with refusal("output='top' is none of the classes", "'mid'"):
@@ -148,15 +134,15 @@ def test_a_row_tells_of_its_class(fitted, kind, n_classes):
         said = said[np.arange(len(frame)), places]
     np.testing.assert_allclose(total, said, atol=1e-4)
     first, leaf, value, *_ = why.row_text(7).splitlines()
-    label, chance = why.predicted[7], 100 * why.probability[7].max()
-    assert first.startswith(f"row 7: predicted {quoted(label)} (")
+    chance = 100 * why.probability[7].max()
+    assert first.startswith(f"row 7: predicted {quoted(why.predicted[7])} (")
     assert f"{chance:.1f} %" in first
     assert leaf.startswith(f"  leaf [{why.leaf[7]}]")
     assert ("log-odds of" if n_classes == 2 else "score of") in value
     table = why.to_dataframe()
     assert table["prediction"].tolist() == why.predicted.tolist()
-    place = [*model.classes_].index("low")
-    np.testing.assert_allclose(table["probability of low"], why.probability[:, place])
+    chances = table[[f"probability of {name}" for name in model.classes_]]
+    np.testing.assert_allclose(chances, why.probability)
     # A column of that name is there already.
     np.testing.assert_allclose(table["score_"], why.prediction)
     if n_classes == 3:  # a class can be asked for

@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 from messy_tables import loans, write_loans
 
-from secret_jax.cli.files import read_file
 from secret_jax.cli.messages import CommandError
+from secret_jax.cli.reading import read_file
 
 CSV = "a,b\n1,x\n2,y\n"
 SAME = [["1", "x"], ["2", "y"]]

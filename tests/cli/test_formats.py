@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from secret_jax.cli.formats import Found, find_dates, find_numbers
+from secret_jax.cli.reading import Found, find_dates, find_numbers
 
 
 def cells(*texts: str) -> pd.Series:

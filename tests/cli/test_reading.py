@@ -16,11 +16,10 @@ import pandas as pd
 import pytest
 from messy_tables import write_flats
 
-from secret_jax.cli.files import read_file
-from secret_jax.cli.formats import ColumnFormat, Reading
 from secret_jax.cli.learning import Rows, oddities, training_rows
 from secret_jax.cli.main import build_parser
 from secret_jax.cli.messages import QUIET, CommandError
+from secret_jax.cli.reading import ColumnFormat, Reading, read_file
 
 N = 40
 Y = list(range(100, 100 + N))

@@ -1,19 +1,10 @@
 """Rows in shards on eight devices: the tree of one device, and few bytes between them.
 
-Eight devices need a process of their own, which does everything once.
+Their process does everything once.
 """
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
-
-import secret_jax
-
-ROOT = Path(secret_jax.__file__).parents[1]
+from eight_devices import on_eight_devices
 
 _SCRIPT = """
 import json
@@ -35,7 +26,7 @@ SMALL = dict(
     splits=RssSplits(max_samples=64), max_leaf_nodes=8, oblique=False, random_state=0,
     equation_tolerance=0.0, pruning_tolerance=0.0,
 )
-found = {"devices": jax.device_count()}
+found = {}
 
 
 def compared(name, X, y, shards, options=SMALL, **more):
@@ -144,19 +135,7 @@ print(json.dumps(found))
 
 @pytest.fixture(scope="module")
 def found() -> dict:
-    flags = os.environ.get("XLA_FLAGS", "")
-    flags += " --xla_force_host_platform_device_count=8"
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", _SCRIPT],
-        env=os.environ | {"PYTHONPATH": str(ROOT), "XLA_FLAGS": flags},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.strip().splitlines()[-1])
-    assert found["devices"] == 8
-    return found
+    return on_eight_devices(_SCRIPT)
 
 
 @pytest.mark.parametrize(

@@ -42,11 +42,11 @@ class Ragged:
 class Tiled(Ragged):
     """Rows as they are on accelerators, with room for more of them."""
 
-    def __init__(self, tile):
+    def __init__(self, tile, triton=False):
         self.tile = tile
         self.length = np.append(LENGTH, [0] * ROOM)
         self.n_tiles = int((-(-LENGTH // tile)).sum()) + ROOM
-        self.rows = TiledRows.of(self.length, self.n_tiles, tile)
+        self.rows = TiledRows.of(self.length, self.n_tiles, tile, triton)
 
     def put(self, values):
         return in_tiles(values, LENGTH, self.n_tiles, self.tile)
@@ -67,10 +67,68 @@ class Tiled(Ragged):
         return jax.tree.map(np.asarray, found)
 
 
-@pytest.fixture(params=["ragged", 64, 256], ids=str)
-def here(request):
+class Shared(Tiled):
+    """Rows of nodes on several devices, or a few of them; an axis of `vmap`."""
+
+    def __init__(self, n_devices):
+        super().__init__(64)
+        inner = np.random.default_rng(n_devices).random((len(LENGTH), n_devices - 1))
+        inner = (LENGTH[:, None] * np.sort(inner, axis=1)).astype(int)
+        ends = np.zeros((len(LENGTH), 1), int), inner, LENGTH[:, None]
+        self.lengths = np.diff(np.concatenate(ends, axis=1), axis=1).T
+        lengths = np.pad(self.lengths, [(0, 0), (0, ROOM)])
+        each = [TiledRows.of(own, self.n_tiles, 64, axis="devices") for own in lengths]
+        self.rows = jax.tree.map(lambda *arrays: np.stack(arrays), *each)
+        # First by nodes, then by devices, and the other way round.
+        device = np.tile(np.arange(n_devices), len(LENGTH))
+        self.device = np.repeat(device, self.lengths.T.ravel())
+        self.back = np.argsort(np.argsort(self.device, kind="stable"))
+
+    def put(self, values):
+        pairs = ((values[..., self.device == i], n) for i, n in enumerate(self.lengths))
+        return np.stack([in_tiles(*pair, self.n_tiles, self.tile) for pair in pairs])
+
+    def nodes(self, values):
+        return np.stack([super().nodes(values)] * len(self.lengths))
+
+    def rows_of(self, found, shape):
+        each = zip(found, self.rows.filled, strict=True)
+        there = [
+            np.moveaxis(
+                np.broadcast_to(own, (self.n_tiles, *shape, 64)), 0, -2
+            ).reshape(*shape, -1)[..., (np.arange(64) < filled[:, None]).ravel()]
+            for own, filled in each
+        ]
+        return np.concatenate(there, axis=-1)[..., self.back]
+
+    def call(self, verb, *arguments):
+        each = jax.vmap(_function(verb), axis_name="devices")
+        found = jax.tree.map(np.asarray, jax.jit(each)(self.rows, *arguments))
+
+        def of_all(found):
+            if found.shape[1] == self.n_tiles:
+                return found
+            np.testing.assert_array_equal(found, np.stack([found[0]] * len(found)))
+            return found[0]
+
+        return jax.tree.map(of_all, found)
+
+
+KINDS = {
+    "ragged": Ragged,
+    "tiles of 64": lambda: Tiled(64),
+    "tiles of 256": lambda: Tiled(256),
+    "kernels": lambda: Tiled(64, triton=True),
+    "three devices": lambda: Shared(3),
+    "eight devices": lambda: Shared(8),
+}
+
+
+@pytest.fixture(params=KINDS)
+def here(request, monkeypatch):
     """Rows of one kind, and how things come there and back."""
-    return Ragged() if request.param == "ragged" else Tiled(request.param)
+    monkeypatch.setattr("secret_jax.data.kernels.INTERPRETED", True)
+    return KINDS[request.param]()
 
 
 @pytest.fixture

@@ -9,15 +9,16 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from secret_jax import datasets
 from secret_jax.datasets import (
+    DISCRETE,
+    OPENML,
     available,
     load,
-    loading,
     make_3dsin,
     make_cart,
     make_fried,
 )
-from secret_jax.datasets.loading import DISCRETE, OPENML
 
 DATA = os.environ.get("SECRET_JAX_DATA", "")
 needs_data = pytest.mark.skipif(
@@ -50,12 +51,6 @@ def assert_uniform(X, low, high):
     assert_independent(*X.T)
 
 
-def assert_equally_likely(x, *values):
-    found, counts = np.unique(x, return_counts=True)
-    assert found.tolist() == list(values)
-    assert stats.chisquare(counts).pvalue > 1e-6
-
-
 def assert_normal(noise, X):
     """Noise has a standard normal distribution, and is that of no attribute."""
     assert stats.kstest(noise, "norm").pvalue > 1e-6
@@ -65,23 +60,16 @@ def assert_normal(noise, X):
 # Synthetic sets
 
 
+@everywhere
 @pytest.mark.parametrize("make", GENERATORS)
-def test_shapes_types_and_seeds(make):
-    X, y = make()
+def test_seeds_draw_the_same_rows_whatever_jax_is_set_to(make, device):
+    X, y = make(device=device)
     assert X.shape == (16384, 2 if make is make_3dsin else 10)
-    assert X.dtype == y.dtype == np.float64
-    random = np.random.default_rng(3)
-    first, again, other = (make(50, random_state=seed) for seed in (3, random, random))
-    for a, b, c in zip(first, again, other, strict=True):
-        np.testing.assert_array_equal(a, b)
-        assert not np.array_equal(a, c)
-
-
-@pytest.mark.parametrize("make", GENERATORS)
-def test_rows_born_on_a_device_are_the_same_whatever_jax_is_set_to(make):
+    assert X.dtype == y.dtype == (np.float32 if device else np.float64)
+    assert isinstance(X, jax.Array) == bool(device)
     random = np.random.default_rng(3)
     first, again, other = (
-        make(50, random_state=seed, device="cpu") for seed in (3, random, random)
+        make(50, random_state=seed, device=device) for seed in (3, random, random)
     )
     with (
         jax.default_prng_impl("rbg"),
@@ -89,14 +77,11 @@ def test_rows_born_on_a_device_are_the_same_whatever_jax_is_set_to(make):
         jax.enable_x64(True),
         jax.numpy_dtype_promotion("strict"),
     ):
-        set_otherwise = make(50, random_state=3, device="cpu:0")
-    assert all(isinstance(a, jax.Array) and a.dtype == np.float32 for a in first)
+        set_otherwise = make(50, random_state=3, device=device and f"{device}:0")
     for a, *same, c in zip(first, again, set_otherwise, other, strict=True):
         for b in same:
             np.testing.assert_array_equal(a, b)
         assert not np.array_equal(a, c)
-    with pytest.raises(ValueError, match="device='card' names no device"):
-        make(50, device="card")
 
 
 @everywhere
@@ -122,9 +107,10 @@ def test_fried_is_its_formula_and_noise(device):
 @everywhere
 def test_cart_is_its_formula_and_noise(device):
     X, y = made(make_cart, device, random_state=1)
-    assert_equally_likely(X[:, 0], -1, 1)
-    for column in X[:, 1:].T:
-        assert_equally_likely(column, -1, 0, 1)
+    for column, values in zip(X.T, [[-1, 1], *[[-1, 0, 1]] * 9], strict=True):
+        found, counts = np.unique(column, return_counts=True)
+        assert found.tolist() == values
+        assert stats.chisquare(counts).pvalue > 1e-6
     assert_independent(*X.T)
     x = dict(enumerate(X.T, start=1))
     left = -3 + 3 * x[5] + 2 * x[6] + x[7]
@@ -147,6 +133,11 @@ def test_cart_is_its_formula_and_noise(device):
 def test_bad_arguments_are_named(make, argument, value):
     with pytest.raises(ValueError, match=f"'{argument}' parameter of {make.__name__}"):
         make(**{argument: value})
+
+
+def test_a_device_that_is_not_there_is_named():
+    with pytest.raises(ValueError, match="device='card' names no device"):
+        make_fried(50, device="card")
 
 
 # Folders
@@ -233,7 +224,7 @@ def openml(folder, monkeypatch):
         assert as_frame
         return SimpleNamespace(frame=frames[data_id])
 
-    monkeypatch.setattr(loading, "fetch_openml", fetch)
+    monkeypatch.setattr(datasets, "fetch_openml", fetch)
     return frames
 
 
@@ -262,7 +253,7 @@ def test_unreachable_openml_points_to_a_folder(folder, monkeypatch):
     def fetch(**_):
         raise ConnectionError("no route")
 
-    monkeypatch.setattr(loading, "fetch_openml", fetch)
+    monkeypatch.setattr(datasets, "fetch_openml", fetch)
     with pytest.raises(OSError, match=r"'stock' .*no route.*stock\.csv.*data_home"):
         load("stock")
 
@@ -306,13 +297,12 @@ def test_real_sets_are_what_they_are_known_to_be(name):
 @pytest.mark.data
 @pytest.mark.parametrize("name", OPENML)
 def test_openml_gives_what_the_file_gives(name, openml):
-    number, columns = OPENML[name]
     expected = load(name, DATA)
     frame = expected.X.assign(**{expected.target: expected.y})
     for column in DISCRETE.get(name, ()):  # OpenML has categories of text
         frame[column] = frame[column].astype(str).astype("category")
-    theirs = [each.partition("=")[0] for each in columns.split()]
-    openml[number] = frame.set_axis(theirs, axis=1).assign(not_wanted=0)[::-1]
+    theirs = [each.partition("=")[0] for each in datasets._COLUMNS[name].split()]
+    openml[OPENML[name]] = frame.set_axis(theirs, axis=1).assign(not_wanted=0)[::-1]
 
     loaded = load(name)
     assert loaded.target == expected.target

@@ -30,10 +30,9 @@ from secret_jax import (
     SecretSplits,
     learners,
 )
-from secret_jax.learners.guide import GuideSplits
+from secret_jax.learners.guide import GuideSplits, SupportSplits
 from secret_jax.learners.m5 import M5Splits
 from secret_jax.learners.retis import RetisSplits
-from secret_jax.learners.support import SupportSplits
 
 
 def test_the_setting_of_the_paper():

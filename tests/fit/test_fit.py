@@ -11,14 +11,14 @@ from secret_jax import CostComplexity, HoldOut, SecretRegressor
 from secret_jax.data.rows import Rows, Table
 from secret_jax.data.validation import CheckedRows
 from secret_jax.datasets import make_fried
-from secret_jax.fit import early_stopping, pipeline
+from secret_jax.fit import early_stopping
+from secret_jax.fit.grow import trees
 from secret_jax.fit.grow.trees import Recipe
 from secret_jax.fit.interface import Pruned, PruningRule
 from secret_jax.fit.pipeline import grow_and_prune
 from secret_jax.fit.prepare import divided, prepare
 from secret_jax.fit.prune.rules import CrossValidation, Unpruned
 from secret_jax.splits.rss import RssSplits
-from secret_jax.tree.reshape import compact, number_in_compact
 
 
 def plan(**parameters):
@@ -154,19 +154,6 @@ def test_rounding_does_not_choose_between_kinds_of_trees(gain, chosen):
     assert oblique.any() == chosen
 
 
-def test_the_pruning_path_is_of_the_tree_that_is_pruned():
-    X, y = make_fried(6000, random_state=0)
-    model = SecretRegressor(
-        splits=RssSplits(max_samples=16), oblique=False, random_state=0
-    )
-    path = model.cost_complexity_pruning_path(X, y)
-    sizes = [
-        model.set_params(prune=CostComplexity(alpha=alpha)).fit(X, y).n_leaves_
-        for alpha in path.ccp_alphas[[0, len(path.ccp_alphas) // 2, -1]]
-    ]
-    assert sizes[0] >= sizes[1] > sizes[2] == 1
-
-
 def test_growth_ends_early_at_the_tree_of_full_growth(monkeypatch):
     """Two leaves say all, and splits below them find noise."""
     X, _ = make_fried(1200, random_state=0)
@@ -174,35 +161,10 @@ def test_growth_ends_early_at_the_tree_of_full_growth(monkeypatch):
     X, y = X[:, :4], np.where(X[:, 0] > 0.4, 3.0 + X[:, 1], -X[:, 2]) + 0.3 * noise
     small = {"oblique": False, "distill": False, "splits": RssSplits(min_gain=0.1)}
     ended = SecretRegressor(**small).fit(X, y)
-    for module in (early_stopping, pipeline):
+    for module in (early_stopping, trees):
         monkeypatch.setattr(module, "PATIENCE_LEVELS", 99)
     whole = SecretRegressor(**small).fit(X, y)
     assert ended.n_leaves_ == whole.n_leaves_
     np.testing.assert_array_equal(ended.tree_.threshold, whole.tree_.threshold)
     np.testing.assert_allclose(ended.predict(X), whole.predict(X))
     assert ended.n_leaves_grown_ < whole.n_leaves_grown_
-
-
-def test_auto_keeps_the_better_of_both_trees():
-    random, errors = np.random.default_rng(5), {}
-    X = random.normal(size=(256, 3))
-    level = np.abs(X[:, 0] + X[:, 1] - 0.3) + 0.3 * X[:, 2]
-    y, eval_set = level + 0.05 * random.normal(size=256), (X[:100], level[:100])
-    for oblique in (False, True, "auto"):
-        model = SecretRegressor(oblique=oblique, prune=HoldOut(refit=False))
-        model.fit(X, y, eval_set=eval_set)
-        errors[oblique] = np.mean((model.predict(eval_set[0]) - eval_set[1]) ** 2)
-    assert errors[True] < 0.5 * errors[False]
-    assert errors["auto"] == errors[True]
-
-
-@pytest.mark.parametrize("share", [0.3, 0.8])
-def test_nodes_are_told_how_far_below_a_pruned_tree_they_lie(share):
-    X, y = make_fried(600, n_features=5, random_state=1)
-    tree = SecretRegressor(oblique=False, distill=False).fit(X, y).tree_
-    kept = np.random.default_rng(0).uniform(size=tree.n_nodes) < share
-    subtree, place = compact(tree, kept), number_in_compact(tree, kept)
-    expected = tree.depth - subtree.depth[place]
-    assert expected.max() > 0
-    found = early_stopping.levels_below(tree, subtree)
-    np.testing.assert_array_equal(found, expected)

@@ -11,11 +11,11 @@ from secret_jax import KernelTreeRegressor, Ridge, SecretClassifier, SecretRegre
 from secret_jax.data.rows import Table
 from secret_jax.data.schema import Role
 from secret_jax.data.shards import shard_rows
-from secret_jax.fit.alternatives import Equations
+from secret_jax.fit.alternatives import loss_without
 from secret_jax.fit.grow.trees import Recipe
 from secret_jax.fit.pipeline import grow_and_prune
 from secret_jax.fit.prepare import prepare
-from secret_jax.models.errors import total_error
+from secret_jax.models.fitting import total_error
 
 N_USEFUL, N_USELESS = 3, 15
 
@@ -94,7 +94,7 @@ def test_errors_without_a_column_are_those_at_its_mean():
     x[:, [1, 4]] = tree.center[0, [1, 4]]
     changed = rows._replace(table=Table(x, rows.table.on_host().codes))
     for columns, others in (([1, 4], changed), ([], rows)):
-        found = Equations(fold).error_without(columns)
+        found = loss_without(fold)(columns)
         np.testing.assert_allclose(found, total_error(tree, others), rtol=1e-5)
 
 

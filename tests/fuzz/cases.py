@@ -7,8 +7,9 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 
 import secret_jax as sj
-from tests.fuzz import estimators, tables
-from tests.fuzz.tables import PLAIN
+from tests.fuzz import estimators
+from tests.helpers import random_tables as tables
+from tests.helpers.random_tables import PLAIN
 
 
 class Case:

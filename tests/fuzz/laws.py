@@ -16,9 +16,9 @@ from sklearn.base import clone
 from secret_jax import HoldOut
 from secret_jax.learners import M5Linear
 from secret_jax.runtime import parallel
-from tests.fuzz import tables
 from tests.fuzz.cases import Case
 from tests.helpers import exported_code as run
+from tests.helpers import random_tables as tables
 from tests.helpers.refusals import assert_meant
 
 

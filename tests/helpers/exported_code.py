@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sqlite3
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -28,17 +29,18 @@ def by_python(tree: Tree, frame: pd.DataFrame, **options) -> np.ndarray:
 
 
 def by_sql(tree: Tree, frame: pd.DataFrame, **options) -> np.ndarray:
-    connection = sqlite3.connect(":memory:")
-    try:
-        connection.execute("SELECT EXP(1.0)")
-    except sqlite3.OperationalError:  # built without mathematical functions
-        connection.create_function("EXP", 1, math.exp)
-    frame.to_sql("some rows", connection, index=False)
-    query = export_code(tree, "sql", table="some rows", **options)
-    found = pd.read_sql(query, connection)
-    connection.close()
+    found = by_sqlite(frame, export_code(tree, "sql", table="some rows", **options))
     assert list(found)[:-1] == list(frame)
     return found.iloc[:, -1].to_numpy()
+
+
+def by_sqlite(frame: pd.DataFrame, query: str) -> pd.DataFrame:
+    """Result of a query on the rows as a table "some rows"."""
+    with closing(sqlite3.connect(":memory:")) as connection:
+        # It may be built without mathematical functions.
+        connection.create_function("EXP", 1, math.exp)
+        frame.to_sql("some rows", connection, index=False)
+        return pd.read_sql(query, connection)
 
 
 def records(frame: pd.DataFrame) -> list[dict[str, Any]]:

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import numpy as np
+import pandas as pd
 
 from benchmarks.accuracy.peers import Candidate, Outcome
-from benchmarks.accuracy.report import Record
+from benchmarks.accuracy.report import Record, Results
+
+
+def results(records) -> Results:
+    return Results(pd.DataFrame([asdict(one) for one in records]))
 
 
 def record(model="a", name="one", seed=0, error=0.5, **changed) -> Record:

@@ -1,4 +1,4 @@
-"""Writes model files of this version for `tree/test_golden_files` to read ever after.
+"""Writes model files of this version for `tree/test_file` to read ever after.
 
 ``python tests/helpers/golden_files.py`` makes, in ``tests/golden/v<format version>``,
 what is not yet there. Run it once when the format version rises, and keep the older

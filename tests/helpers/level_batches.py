@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+import reference
 from rows_of_nodes import in_tiles
 
 from secret_jax import RssSplits
@@ -173,3 +174,33 @@ def goes_left(rows: NodeRows, found: Split, node: int) -> np.ndarray:
     if found.kind[node] == SplitKind.DISCRETE:
         return found.goes_left[node][rows.codes[:, found.attribute[node]]]
     return rows.x @ found.direction[node] <= found.threshold[node]
+
+
+def candidates(
+    rows: NodeRows,
+    first: np.ndarray,
+    n_categories: int,
+    *,
+    oblique: bool,
+    counted: bool,
+) -> Iterator[tuple[float, SplitKind, int, np.ndarray]]:
+    """Gain, kind, attribute and left rows of all splits between two classes.
+
+    By the reference; ``first``: weights of the rows in the first of them.
+    """
+    shares, n_columns = np.stack([first, rows.weight - first]), rows.x.shape[1]
+    weight, is_first = shares.ravel(), np.repeat([True, False], len(first))
+    there, x = weight > 0, np.concatenate([rows.x, rows.x])
+    known = x[there], is_first[there], weight[there]
+    directions = [(SplitKind.AXIS, j, each) for j, each in enumerate(np.eye(n_columns))]
+    if oblique:
+        normal = reference.oblique_direction(*known)
+        directions.append((SplitKind.OBLIQUE, -1, normal))
+    for kind, attribute, direction in directions:
+        found = reference.threshold_split(*known, direction, counted)
+        yield found.gain, kind, attribute, rows.x @ direction <= found.threshold
+    for attribute, codes in enumerate(rows.codes.T):
+        for subset in reference.all_subsets(n_categories)[1:-1]:
+            left = subset[codes]
+            joint = np.stack([shares @ left, shares @ ~left], axis=1)
+            yield reference.gini_gain(joint), SplitKind.DISCRETE, attribute, left

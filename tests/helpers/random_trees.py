@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from handmade import LEAF, build_tree
 
 from secret_jax import SecretClassifier, SecretRegressor
 from secret_jax.data import encoding
@@ -62,24 +63,22 @@ def random_tree(
     generator = np.random.default_rng(seed)
     schema = table_schema(n_outputs)
     n_nodes, n_continuous = 2 * n_leaves - 1, len(schema.continuous)
-    left = np.full(n_nodes, -1, np.int32)
-    right, parent = left.copy(), left.copy()
-    depth = np.zeros(n_nodes, np.int32)
-    weight = np.zeros(n_nodes)
+    links = [LEAF] * n_nodes
+    depth, weight = np.zeros(n_nodes, int), np.zeros(n_nodes)
     weight[0] = 1000.0
     for child in range(1, n_nodes, 2):
-        leaves = np.flatnonzero((left[:child] < 0) & (depth[:child] < 8))
+        leaves = [i for i in range(child) if links[i] == LEAF and depth[i] < 8]
         node = generator.choice(leaves, p=weight[leaves] / weight[leaves].sum())
-        left[node], right[node] = child, child + 1
-        parent[child : child + 2] = node
+        links[node] = child, child + 1
         depth[child : child + 2] = depth[node] + 1
         weight[child] = np.ceil(weight[node] * generator.uniform(0.2, 0.8))
         weight[child + 1] = weight[node] - weight[child]
-    kind = np.where(left < 0, SplitKind.LEAF, generator.choice(kinds, n_nodes))
+    tree = build_tree(links, seed, clip_margin, n_outputs)
+    kind = np.where(tree.is_leaf, SplitKind.LEAF, generator.choice(kinds, n_nodes))
     attribute = np.full(n_nodes, -1, np.int32)
     direction = np.zeros((n_nodes, n_continuous), np.float32)
     goes_left = np.zeros((n_nodes, len(TOWNS)), bool)
-    for node in np.flatnonzero(left >= 0):
+    for node in np.flatnonzero(~tree.is_leaf):
         if kind[node] == SplitKind.AXIS:
             attribute[node] = generator.integers(n_continuous)
             direction[node, attribute[node]] = 1
@@ -92,11 +91,8 @@ def random_tree(
             goes_left[node, chosen[: generator.integers(1, n_categories)]] = True
     coefficient = generator.normal(size=(n_nodes, n_outputs, 1 + schema.n_regressors))
     outputs = (n_nodes, n_outputs)
-    return Tree(
-        left=left,
-        right=right,
-        parent=parent,
-        depth=depth,
+    return dataclasses.replace(
+        tree,
         kind=kind.astype(np.int32),
         attribute=attribute,
         direction=direction,
@@ -108,17 +104,12 @@ def random_tree(
         upper=coefficient[:, :, 0] + generator.uniform(0.5, 2, outputs),
         weight=weight,
         train_error=generator.uniform(0.01, 0.5, outputs),
-        degrees=np.ones(n_nodes),
         mean=generator.normal(size=outputs),
-        deviation=np.ones(outputs),
         center=np.zeros((n_nodes, schema.n_regressors)),
         spread=np.ones((n_nodes, schema.n_regressors)),
         standard_error=np.full(coefficient.shape, np.nan),
-        gate_width=np.zeros(n_nodes, np.float32),
-        gain=np.zeros(n_nodes, np.float32),
-        stop_reason=np.where(left < 0, StopReason.PRUNED, 0).astype(np.int32),
+        stop_reason=np.where(tree.is_leaf, StopReason.PRUNED, 0).astype(np.int32),
         schema=schema,
-        clip_margin=clip_margin,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,12 @@ from random_trees import random_frame, random_tree, with_gates
 from secret_jax import SecretBoostingRegressor, SecretRegressor
 from secret_jax.data import encoding
 from secret_jax.datasets import load
-from secret_jax.inspect.code import onnx as graph
-from secret_jax.inspect.code import program
 from secret_jax.inspect.code.export import export_code
-from secret_jax.inspect.code.program import plain_category, program_of
+from secret_jax.inspect.code.program import (
+    exact_conditions,
+    exact_equation,
+    plain_category,
+)
 from secret_jax.inspect.equations import LinearSplit
 from secret_jax.losses.numbers import QuasiPoisson
 from secret_jax.tree.routing import predict
@@ -124,10 +127,9 @@ def test_keyword_arguments_and_the_name_of_the_function():
     value = scope["price_of"](**row)
     assert isinstance(value, float)
     assert scope["price_of"](row | {"unused": None}) == value
-    assert 'AS "it\'s"' in export_code(tree, "sql", function_name="it's", table="t")
-    assert 'FROM "t"' in export_code(tree, "sql", table="t")
-    assert 'FROM "' not in export_code(tree, "sql")  # a table is the user's to name
-    assert "FROM" not in export_code(build_tree(CHAIN, seed=0, clip_margin=None), "sql")
+    query = export_code(tree, "sql", function_name="it's", table="t")
+    assert 'AS "it\'s"' in query
+    assert 'FROM "t"' in query
 
 
 def test_a_sum_is_written_once_however_it_is_clipped():
@@ -137,15 +139,14 @@ def test_a_sum_is_written_once_however_it_is_clipped():
     )
     for column in ('"a"', '"b"'):
         assert clipped.count(column) == free.count(column) > 0
+    assert "FROM" not in free
+    assert 'FROM "' not in clipped  # a table is the user's to name
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (
-            {"language": "cobol"},
-            "language is 'cobol'; choose 'python', 'sql', 'onnx' or 'dot'",
-        ),
+        ({"language": "cobol"}, "language is 'cobol'; choose 'python', 'sql'"),
         ({"function_name": "a b"}, "function_name is 'a b'"),
         ({"function_name": "class"}, "function_name is 'class'"),
         ({"function_name": "tree_0"}, "'tree_0', which the function itself uses"),
@@ -197,24 +198,6 @@ def test_categories_without_a_literal_are_named():
         plain_category(np.inf, "x")
 
 
-def test_what_an_unknown_category_counts_as_is_asked_at_one_place(monkeypatch):
-    """Were it a quarter of each of four levels, the mean of what these say."""
-    levels, rng = np.array(list("abcd")), np.random.default_rng(0)
-    X = pd.DataFrame({"code": rng.choice(levels, 300), "x": rng.normal(size=300)})
-    y = X["code"].map(dict(a=10.0, b=-7.0, c=3.0, d=22.0)) + 2.0 * X["x"]
-    tree = SecretRegressor(max_depth=0).fit(X, y).tree_
-    known = pd.DataFrame({"code": levels, "x": 0.3})
-    expected = predicted(tree, known)
-    quarters = np.full(tree.schema.n_columns, 0.25)
-    for module in (program, graph):
-        monkeypatch.setattr(module, "unknown_values", lambda schema: quarters)
-    for run in RUNS.values():
-        found = run(tree, known)
-        np.testing.assert_allclose(found, expected, atol=1e-4)
-        unseen = run(tree, known.assign(code="never seen"))
-        np.testing.assert_allclose(unseen, expected.mean(), atol=1e-4)
-
-
 def test_a_tensor_holds_categories_of_one_kind_and_no_empty_texts_beside_gaps():
     pytest.importorskip("onnx")
     for values, message in (
@@ -252,16 +235,17 @@ def mixed_table() -> tuple[pd.DataFrame, np.ndarray]:
 
 def edge_rows(tree: Tree, X: pd.DataFrame, n: int = 150) -> pd.DataFrame:
     """Rows with cells at thresholds and bounds, far away, missing and unseen."""
-    rng, schema, program = np.random.default_rng(1), tree.schema, program_of([tree])
+    rng, schema, leaves = np.random.default_rng(1), tree.schema, tree.is_leaf
     marks: dict[str, list[Any]] = {}
-    every = [one for conditions in program.splits.values() for one in conditions]
-    sums = [one for one in every if isinstance(one, LinearSplit)]
+    every = [exact_conditions(tree, node) for node in np.flatnonzero(~leaves).tolist()]
+    sums = [one for one in chain(*every) if isinstance(one, LinearSplit)]
     for split in sums:
         first, *others = split.terms
         at, found = split.threshold, marks.setdefault(first.name, [])
         if not others:
             found += [at, np.nextafter(at, np.inf), np.nextafter(at, -np.inf)]
-    models = [model for (model,) in program.models.values()]
+    nodes = np.flatnonzero(leaves).tolist()
+    models = [exact_equation(tree, node) for node in nodes]
     for term in (term for part in (*sums, *models) for term in part.terms):
         ends = [end for end in (term.low, term.high) if np.isfinite(end)]
         marks.setdefault(term.name, []).extend(ends)

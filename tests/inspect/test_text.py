@@ -161,7 +161,7 @@ def test_oblique_split_begins_with_the_largest_effect_and_a_factor_of_one():
 def test_a_rounded_gate_is_right_at_the_center_and_may_leave_out_a_term():
     tree = linear_tree([0.3, -0.7, 0.2, 1e-5, 0.111], 0.3)
     tree = replace(tree, gate_width=np.array([0.5, 0, 0], np.float32))
-    ((_, exact),) = conditions_at(tree, 0)
+    (exact,) = conditions_at(tree, 0)
     assert isinstance(exact, LinearSplit)
     rounded = rounded_split(exact, 2)
     assert len(rounded.terms) == len(exact.terms) - 1
@@ -237,7 +237,7 @@ def test_max_depth_shows_the_models_of_the_last_level():
 def test_leaves_have_no_split_and_unknown_nodes_nothing():
     tree = random_tree(0, 2)
     with pytest.raises(ValueError, match="Node 1 is a leaf"):
-        conditions_at(tree, 1)[0][1]
+        conditions_at(tree, 1)
     with pytest.raises(ValueError, match="Node 3 does not exist"):
         model_in_original_units(tree, 3)
 

@@ -19,16 +19,15 @@ from secret_jax import SecretClassifier, SecretRegressor
 from secret_jax.data.encoding import encode as encode_with
 from secret_jax.data.rows import Table
 from secret_jax.inspect.code.export import export_code
-from secret_jax.inspect.equations import reading_cost
+from secret_jax.inspect.view import as_view
 from secret_jax.inspect.words import path_sentence, split_sentence
 from secret_jax.learners import ConjunctiveSplits
-from secret_jax.tree import packed, sums
-from secret_jax.tree.degrees import split_degrees, split_numbers
-from secret_jax.tree.file import flaw_of
+from secret_jax.tree import packed, routing
 from secret_jax.tree.plain import with_plain_splits
 from secret_jax.tree.reshape import compact, joined, separated
 from secret_jax.tree.routing import apply, predict
-from secret_jax.tree.structure import SplitKind, Tree
+from secret_jax.tree.structure import SplitKind, Tree, flaw_of
+from secret_jax.tree.totals import split_degrees, split_numbers
 from secret_jax.tree.walk import descend
 
 
@@ -69,7 +68,7 @@ def tree_of(seed: int, n_leaves: int, **options) -> Tree:
 @pytest.mark.parametrize(("n_leaves", "kinds"), [(2, (1,)), (12, (1, 3)), (40, (1, 2))])
 def test_all_routers_agree_with_plain_loops(n_leaves, kinds, monkeypatch):
     table = rows_with_strangers(600)
-    monkeypatch.setattr(sums, "_SMALLEST_BLOCK", 256)
+    monkeypatch.setattr(routing, "_SMALLEST_BLOCK", 256)
     for seed in range(2):
         tree = tree_of(seed, n_leaves, kinds=kinds)
         expected = [leaf_by_loops(tree, *row) for row in zip(*table, strict=True)]
@@ -79,11 +78,11 @@ def test_all_routers_agree_with_plain_loops(n_leaves, kinds, monkeypatch):
         assert descend(tree, table, np.zeros(600, int), 99).tolist() == expected
         values = predict(tree, table.take(slice(0, 20)))
         with monkeypatch.context() as patch:
-            patch.setattr(sums, "FEW_PAIRS", 0)
+            patch.setattr(routing, "FEW_PAIRS", 0)
             assert apply(tree, table).tolist() == expected
             patch.setattr(packed, "_PRODUCT", 100)
             assert apply(tree, table.take(slice(0, 599))).tolist() == expected[:-1]
-            patch.setattr(sums, "on_accelerator", lambda: True)
+            patch.setattr(routing, "on_accelerator", lambda: True)
             assert apply(tree, table).tolist() == expected
             np.testing.assert_allclose(
                 predict(tree, table)[:20], values, rtol=1e-4, atol=1e-4
@@ -119,7 +118,7 @@ def test_files_cuts_and_forests_keep_the_conditions(tmp_path):
     away = tree.further + 99
     assert "of no node" in flaw_of(dataclasses.replace(tree, further=away))
     leaf = np.full_like(tree.further, np.flatnonzero(tree.is_leaf)[0])
-    assert "cannot have" in flaw_of(dataclasses.replace(tree, further=leaf))
+    assert "of no node" in flaw_of(dataclasses.replace(tree, further=leaf))
     short = tree.further[1:]
     assert "shape" in flaw_of(dataclasses.replace(tree, further=short))
 
@@ -140,7 +139,7 @@ def test_plain_numbers_move_no_row_and_each_condition_counts():
         assert (split_degrees(tree)[conjunction] >= n[conjunction]).all()
         numbers = split_numbers(tree).sum()
         leaves = compact(tree, np.zeros(tree.n_nodes, bool))
-        assert reading_cost(tree) > reading_cost(leaves) + numbers
+        assert as_view(tree).n_numbers() > as_view(leaves).n_numbers() + numbers
 
 
 # Found in data

@@ -120,7 +120,7 @@ def test_an_axis_split_learns_the_side_of_the_gaps(side):
     X, y = step(side)
     model = regressor("default", **STUMP).fit(X, y)
     tree = model.tree_
-    split = conditions_at(tree, 0)[0][1]
+    split = conditions_at(tree, 0)[0]
     assert [term.label for term in split.terms] == ["x0"]
     assert 0 < split.threshold < 0.5
     assert split.missing_left == (side == "left")

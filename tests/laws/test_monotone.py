@@ -21,8 +21,7 @@ from secret_jax import (
 )
 from secret_jax.data.encoding import encode
 from secret_jax.data.rows import Rows
-from secret_jax.models.errors import node_errors
-from secret_jax.models.fitting import fit_models, with_monotone_models
+from secret_jax.models.fitting import fit_models, node_errors
 from secret_jax.models.ridge import Ridge
 from secret_jax.splits.classes import ClassSplits
 from secret_jax.tree.structure import SplitKind
@@ -199,12 +198,6 @@ def test_one_leaf_is_bounded_least_squares():
     best = minimize(error, np.zeros(3), bounds=bounds, tol=1e-12)
     found = np.sum((y - model.predict(X)) ** 2)
     assert found == pytest.approx(best.fun, rel=2e-3)
-
-
-def test_without_constraints_trees_stay_what_they_are():
-    table, target = patients(300)
-    model = SecretRegressor(**SMALL).fit(table, target)
-    assert with_monotone_models(model.tree_, None, None) is model.tree_
 
 
 @pytest.mark.parametrize(

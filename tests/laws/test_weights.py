@@ -53,6 +53,8 @@ WAYS: dict[str, tuple[Any, Callable]] = {
     "tree": (SecretRegressor(), fitted),
     "accurate": (SecretRegressor.accurate(gates=False), fitted),
     "paper": (SecretRegressor.paper(random_state=0), fitted),
+    "cart": (SecretRegressor.literature("cart"), fitted),
+    "guide": (SecretRegressor.literature("guide"), fitted),
     "counts": (SecretRegressor(loss="poisson"), fitted),
     "classes": (SecretClassifier(), of_classes),
     "forest": (SecretForestRegressor(n_estimators=10), fitted),
@@ -60,6 +62,7 @@ WAYS: dict[str, tuple[Any, Callable]] = {
     "kernels": (KernelTreeRegressor(), fitted),
     "stream": (SecretRegressor(), of_stream),
 }
+NOT_OF_COPIES = ("accurate", "counts", "classes", "forest")
 TRAINING, OTHERS = rows(500, 5), rows(2000, 6)
 
 
@@ -92,7 +95,7 @@ def test_a_table_of_which_every_row_is_repeated_is_the_table(name):
         np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["tree", "paper", "kernels", "stream", "booster"])
+@pytest.mark.parametrize("name", [each for each in WAYS if each not in NOT_OF_COPIES])
 def test_copies_are_rows_of_their_common_weight(name):
     drawn = np.random.default_rng(1).integers(0, 500, 500)
     weight = np.bincount(drawn, minlength=500)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from handmade import CHAIN, build_tree, rows
 from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
@@ -12,10 +11,8 @@ from sklearn.metrics import log_loss
 from secret_jax import Logistic, SecretClassifier
 from secret_jax.data.rows import Rows, Table
 from secret_jax.losses.classes import CrossEntropy
-from secret_jax.models.fitting import fit_models
 from secret_jax.models.glm import ClassFrequencies, penalised_models
 from secret_jax.models.interface import groups_of_levels
-from secret_jax.tree.routing import paths_of
 
 
 def blobs(n_classes, n=300, seed=0):
@@ -118,16 +115,3 @@ def test_a_steep_slope_is_not_held_back():
         log_loss(label[3000:], each.predict_proba(X[3000:])) for each in (model, theirs)
     )
     assert ours < 1.1 * best
-
-
-def test_levels_that_no_row_reaches_have_the_models_above_them():
-    tree, table = build_tree(CHAIN, 0), rows(200)
-    table = table.take(paths_of(tree, table)[1] == tree.left[0])  # a leaf
-    label = (table.x[:, :1] + table.x[:, 1:] > 0).astype(float)
-    part = Rows(table, label, np.ones(len(label)))
-    (attached,) = fit_models([tree], [part], Logistic())
-    assert np.flatnonzero(attached.weight).tolist() == [0, tree.left[0]]
-    for node in np.flatnonzero(attached.weight == 0):
-        above = attached.coefficient[tree.parent[node]]
-        np.testing.assert_array_equal(attached.coefficient[node], above)
-    assert np.ptp(attached.coefficient[:2], axis=0).any()

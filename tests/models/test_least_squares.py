@@ -10,14 +10,17 @@ import pytest
 from handmade import LEAF, build_tree
 from statistics_by_hand import statistics_of
 
-from secret_jax.models.errors import mean_squared_errors
 from secret_jax.models.linear import (
     Constant,
     LeastSquares,
     MixtureLeaf,
     least_squares,
 )
-from secret_jax.models.statistics import NodeStatistics, accumulate_to_root
+from secret_jax.models.statistics import (
+    NodeStatistics,
+    accumulate_to_root,
+    mean_squared_errors,
+)
 
 P = 4
 # Node 0 splits into 1 and 2, node 2 into 3 and 4, node 4 into 5 and 6.

@@ -1,14 +1,19 @@
-"""Losses by themselves: derivatives, best constants and what readers are told."""
+"""Losses: derivatives, best constants, and models by SciPy and scikit-learn."""
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
+from sklearn.linear_model import QuantileRegressor, TweedieRegressor
 
-from secret_jax import Poisson, Quantile
+from secret_jax import Poisson, Quantile, SecretRegressor
 from secret_jax.losses.classes import Brier, CrossEntropy
 from secret_jax.losses.interface import quantile
-from secret_jax.losses.numbers import Gamma, RoundedQuantile, SquaredError
+from secret_jax.losses.numbers import Gamma, QuasiPoisson, RoundedQuantile, SquaredError
+from secret_jax.tree.file import ModelFileError
 
 SMOOTH = RoundedQuantile(level=0.8, width=np.full((40, 1), 0.7))
 OF_NUMBERS = [SquaredError(), SMOOTH, Poisson(), Gamma()]
@@ -95,3 +100,152 @@ def test_steps_of_squared_errors_are_residuals_of_any_length():
     assert (step, same) == (8.0, 2.0)
     assert Quantile().steps(targets, value, weight)[0] == 4.0  # parabolas hold nearby
     assert SquaredError().reported(0.25, 6.0) == 3.0
+
+
+ROOT = {"splits": "cart", "max_depth": 0, "prune": None, "equation_tolerance": 0.0}
+
+
+def table(n=300, seed=0):
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(n, 3))
+    return X, X @ [1.0, -2.0, 0.0] + random.standard_t(2, size=n), random
+
+
+@pytest.mark.parametrize("exact", [False, True], ids=["noisy", "almost exact"])
+@pytest.mark.parametrize("level", [0.01, 0.5, 0.9, 0.99])
+def test_a_root_is_scikit_learns_quantile_regression(level, exact):
+    X, y, random = table()
+    if exact:  # far quantiles of it are reached as well
+        X = random.normal(size=(1000, 3))
+        y = X @ [3, -2, 1] + 0.1 * random.normal(size=1000)
+    loss = Quantile(level=level)
+    ours = SecretRegressor(loss=loss, leaf="linear", **ROOT).fit(X, y)
+    theirs = QuantileRegressor(quantile=level, alpha=0.0).fit(X, y)
+    found, least = (
+        loss.losses(y[:, None], model.predict(X)[:, None]).mean()
+        for model in (ours, theirs)
+    )
+    assert least <= found + 1e-9
+    assert found < (1.02 if exact else 1.01) * least
+    assert (y <= ours.predict(X)).mean() == pytest.approx(level, abs=0.02)
+
+
+def test_medians_of_weak_slopes_are_not_shrunk():
+    random = np.random.default_rng(1)
+    X = random.normal(size=(3000, 3))
+    y = X @ [0.3, -0.3, 0.15] + random.normal(size=3000)
+    slopes = SecretRegressor(loss="absolute", **ROOT).fit(X, y).coefficients(0)
+    theirs = QuantileRegressor(quantile=0.5, alpha=0.0).fit(X, y).coef_
+    found = slopes.set_index("column").coefficient[["x0", "x1", "x2"]]
+    np.testing.assert_allclose(found, theirs, atol=0.02)
+
+
+def test_constant_leaves_of_the_absolute_error_are_medians():
+    X, y, _ = table()
+    options = {"loss": "absolute", "max_depth": 2, "min_samples_leaf": 20}
+    model = SecretRegressor.literature("cart", **options).fit(X, y)
+    leaf, said = model.apply(X), model.predict(X)
+    for node in np.unique(leaf):
+        own = y[leaf == node] - said[leaf == node]
+        assert np.mean(own <= -1e-6) <= 0.5 <= np.mean(own <= 1e-6)
+
+
+def test_outliers_hardly_count():
+    random = np.random.default_rng(0)
+    X = random.normal(size=(2000, 3))
+    level = X @ [1.0, -1.0, 0.5]
+    y = level + 0.3 * random.normal(size=2000)
+    y[:20] = 99999.0
+    for equation_tolerance in (0.0, 0.03):
+        model = SecretRegressor(
+            loss="absolute", **ROOT | {"equation_tolerance": equation_tolerance}
+        ).fit(X, y)
+        assert np.sqrt(np.mean((model.predict(X) - level) ** 2)) < 0.05
+    assert model.reading_cost_ == 4
+
+
+@pytest.mark.parametrize(("loss", "power"), [("poisson", 1), ("gamma", 2)])
+def test_a_root_is_scikit_learns_regression_with_a_log_link(loss, power):
+    X, _, random = table()
+    mean = np.exp(1.0 + 0.5 * X[:, 0] - 0.3 * X[:, 1])
+    y = random.gamma(2.0, mean / 2.0) if power == 2 else random.poisson(mean)
+    ours = SecretRegressor(loss=loss, leaf="linear", **ROOT).fit(X, y)
+    theirs = TweedieRegressor(
+        power=power, alpha=0.0, link="log", tol=1e-9, max_iter=1000
+    ).fit(X, y)
+    np.testing.assert_allclose(ours.predict(X), theirs.predict(X), rtol=1e-3)
+    assert "log of y" in ours.export_text()
+
+
+def test_amounts_where_a_leaf_saw_zeros_alone():
+    random = np.random.default_rng(2)
+    X = random.uniform(size=(300, 11))
+    y = np.exp(X[:, 0] + X[:, 1]) * random.gamma(2, size=300)
+    y[:50] = 0.0
+    y[np.argsort(X[:, 2])[:50]] = 0.0
+    losses = Gamma().losses(np.array([[3.0]]), np.array([[-60.0]]))
+    assert losses < 1e10
+    model = SecretRegressor(loss=QuasiPoisson(), leaf="linear").fit(X, y)
+    assert np.isfinite(model.predict(X)).all()
+
+
+def test_a_tree_of_counts_reads_in_logarithms():
+    X, _, random = table()
+    mean = np.where(X[:, 0] > 0, np.exp(1 + X[:, 1]), np.exp(2 - X[:, 1]))
+    y = random.poisson(mean)
+    model = SecretRegressor(loss="poisson", oblique=False, prune="cross-validation")
+    model.fit(X, y)
+    assert model.n_leaves_ > 1
+    assert (model.predict(X) > 0).all()
+    assert np.corrcoef(model.predict(X), mean)[0, 1] > 0.9
+    assert "log of y = " in model.export_text()
+    # Means have steps of the target's deviation, whatever the equations say.
+    scarce = SecretRegressor(loss="gamma", max_depth=0).fit(X, 1e4 * (1.0 + y))
+    assert re.search(r"mean \d+,\d00, loss", scarce.export_text())
+    why = model.explain(X[:5])
+    total = why.baseline + why.contributions.sum(axis=1) + why.clipping
+    np.testing.assert_allclose(np.exp(total), model.predict(X[:5]), rtol=1e-4)
+    said = float(str(why).splitlines()[0].removeprefix("row 0: y = "))
+    assert said == pytest.approx(model.predict(X[:1])[0], rel=1e-3)
+
+
+def test_rows_that_choose_the_size_may_hold_zeros_alone():
+    X, _, random = table()
+    y = random.poisson(np.exp(X[:, 0]))
+    others = X[:40], np.zeros(40)
+    model = SecretRegressor(**ROOT | {"prune": "holdout"}, loss="poisson")
+    assert (model.fit(X, y, eval_set=others).predict(X) > 0).all()
+    with pytest.raises(ValueError, match=r"In eval_set: .* the least target is -1"):
+        model.fit(X, y, eval_set=(X[:40], -np.ones(40)))
+
+
+def test_what_does_not_go_together_is_refused():
+    X, y, _ = table(60)
+
+    def refused(message, y=y, **parameters):
+        with pytest.raises(ValueError, match=message):
+            SecretRegressor(**ROOT | parameters).fit(X, y)
+
+    refused("the least target is -", loss="poisson")
+    refused("all are zero", y=np.zeros(60), loss="poisson")
+    refused("'level' parameter", loss=Quantile(level=1.0))
+    refused("'loss' parameter", loss="cauchy")
+    refused("^loss='gamma' needs numbers above zero", loss="gamma")
+    refused("'loss' parameter.*use SecretClassifier", loss=CrossEntropy())
+    refused("'refine' parameter", loss="absolute", refine="soft", prune="holdout")
+    refused("'leaf' parameter", loss="absolute", leaf="implied", splits="secret")
+    model = SecretRegressor(loss="absolute", **ROOT).fit(X, y)
+    with pytest.raises(ValueError, match=r"need loss='squared'.*two quantiles"):
+        model.predict(X, return_std=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnMedian(Quantile):
+    """A loss that no other program can find."""
+
+
+def test_a_loss_of_ones_own_is_not_kept_in_a_file(tmp_path):
+    X, y, _ = table(60)
+    model = SecretRegressor(loss=OwnMedian(), **ROOT).fit(X, y)
+    with pytest.raises(ModelFileError, match="a loss of your own"):
+        model.save(tmp_path / "own")

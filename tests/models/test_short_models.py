@@ -17,10 +17,10 @@ from secret_jax.data.rows import Rows
 from secret_jax.learners import M5Linear
 from secret_jax.models.fitting import fit_models
 from secret_jax.models.linear import SimpleLinear
-from secret_jax.tree.degrees import model_degrees
 from secret_jax.tree.reshape import compact
 from secret_jax.tree.routing import apply
 from secret_jax.tree.structure import SplitKind
+from secret_jax.tree.totals import model_degrees, way_to
 
 
 def fitted(leaf, parts, weight=None):
@@ -164,8 +164,9 @@ def test_models_have_what_is_asked_for_below_them():
     assert not used[tree.is_leaf].any()
     everything = fit_models([tree], [rows], replace(leaf, attributes="all"))[0]
     fewer = 0
-    for node in np.flatnonzero(~tree.is_leaf):
-        asked = {_column(tree, below) for below in _below(tree, node)}
+    inner = np.flatnonzero(~tree.is_leaf)
+    for node in inner:
+        asked = {_column(tree, n) for n in inner if node in _path(tree, n)}
         assert set(column[used[node]]) <= asked
         if set(column) <= asked:
             found = everything.coefficient[node]
@@ -189,15 +190,8 @@ def _column(tree, node):
     return of_kind[tree.attribute[node]]
 
 
-def _below(tree, node):
-    """A split and all splits below it."""
-    sides = tree.left[node], tree.right[node]
-    return [node, *(n for s in sides for n in _below(tree, s))] if sides[0] >= 0 else []
-
-
 def _path(tree, node):
-    above = int(tree.parent[node])
-    return [int(node)] + (_path(tree, above) if above >= 0 else [])
+    return [int(node), *(above for above, _ in way_to(tree, node)[::-1])]
 
 
 def test_degrees_are_the_parameters_of_the_node_itself(smoothed, tmp_path):

@@ -14,7 +14,7 @@ from scipy.optimize import minimize
 from sklearn.base import clone
 
 from secret_jax import RssSplits, SecretRegressor
-from secret_jax.tree.degrees import model_degrees
+from secret_jax.tree.totals import model_degrees
 
 ROOT = Path(__file__).parents[2]
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")

@@ -12,6 +12,7 @@ from sklearn import config_context
 
 from benchmarks.device.counting import as_on_accelerator
 from secret_jax import SecretRegressor
+from secret_jax.data.shards import computing_for
 from secret_jax.datasets import make_fried
 from secret_jax.fit.grow import on_device
 from secret_jax.runtime import devices
@@ -148,6 +149,15 @@ def test_few_rows_of_the_host_are_left_to_the_processor(monkeypatch):
         assert jax.config.jax_default_device is None
     with jax.default_device(processor), computing_on(None, n_rows=1 << 20):
         assert jax.config.jax_default_device is processor  # the caller has chosen
+
+
+def test_out_of_memory_names_the_table_and_what_to_change():
+    named = r"2,000 rows of 3 columns.*fewer rows.*working_memory.*device='cpu'"
+    with (
+        pytest.raises(MemoryError, match=named),
+        computing_for(np.zeros((2000, 3)), "cpu"),
+    ):
+        raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: 1 GB")
 
 
 @pytest.mark.gpu

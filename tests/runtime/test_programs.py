@@ -89,10 +89,14 @@ def test_a_program_is_traced_once_for_a_shape():
     assert double.n_compiled == 3
 
 
-def test_within_another_program_it_is_a_part_of_that():
+def test_within_another_program_or_switched_off_it_is_none_of_its_own():
     double = doubled()
     assert float(jax.jit(lambda x: double(x)["sum"][0])(jnp.ones(3))) == 3.0
     assert jax.vmap(lambda x: double(x)["sum"][0])(jnp.ones((2, 3))).tolist() == [3, 3]
+    before = double.n_compiled
+    with jax.disable_jit():
+        assert float(double(jnp.ones(3))["sum"][0]) == 3.0
+    assert double.n_compiled == before
 
 
 @pytest.mark.skipif(not programs.n_maps(), reason="maps are not told")
@@ -108,13 +112,6 @@ def test_programs_leave_memory_where_they_take_too_many_maps(monkeypatch):
     double(np.ones(5, np.float32))
     assert double.n_compiled == 0
     assert programs.n_maps() < before
-
-
-def test_nothing_is_compiled_where_compiling_is_switched_off():
-    double = doubled()
-    with jax.disable_jit():
-        assert float(double(jnp.ones(3))["sum"][0]) == 3.0
-    assert double.n_compiled == 0
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import reference
-from level_batches import NodeRows, find, goes_left, level_of, node_rows
+from level_batches import NodeRows, candidates, find, goes_left, level_of, node_rows
 
 from secret_jax.splits.classes import ClassSplits
 from secret_jax.tree.structure import SplitKind
@@ -65,25 +64,6 @@ def impurity_drop(share, weight, left):
     return impurity(left | True) - impurity(left) - impurity(~left)
 
 
-def candidates_of(rows, first, counted):
-    """Gain between two groups, kind, attribute, left rows; shares may be soft."""
-    both = np.concatenate([np.ones(len(first)), np.zeros(len(first))])
-    weight = np.concatenate([first, rows.weight - first])
-    x = np.concatenate([rows.x, rows.x])
-    kept = weight > 0
-    for attribute, direction in enumerate(np.eye(3)):
-        cut = reference.threshold_split(
-            x[kept], both[kept] > 0, weight[kept], direction, counted
-        )
-        left = rows.x[:, attribute] <= cut.threshold
-        yield cut.gain, SplitKind.AXIS, attribute, left
-    for subset in reference.all_subsets(N_CATEGORIES)[1:-1]:
-        left = subset[rows.codes[:, 0]]
-        shares = np.stack([first, rows.weight - first])
-        joint = np.stack([shares @ left, shares @ ~left], axis=1)
-        yield reference.gini_gain(joint), SplitKind.DISCRETE, 0, left
-
-
 @pytest.mark.parametrize("soft", [False, True], ids=["classes", "shares"])
 @pytest.mark.parametrize("gain", ["normal", "counted"])
 @pytest.mark.parametrize("n_classes", [2, 3, 5])
@@ -96,7 +76,9 @@ def test_splits_follow_the_reference(rng, n_classes, gain, soft):
         best = []
         for group in groups_of(rows, share):
             first = rows.weight * share[:, group].sum(axis=1)
-            gains = candidates_of(rows, first, gain == "counted")
+            gains = candidates(
+                rows, first, N_CATEGORIES, oblique=False, counted=gain == "counted"
+            )
             _, kind, attribute, left = max(gains, key=lambda each: each[0])
             drop = impurity_drop(share, rows.weight, left)
             best.append((drop, kind, attribute, left))

@@ -1,4 +1,4 @@
-"""GUIDE on the common driver: its tests against SciPy, and no bias in selection."""
+"""GUIDE and SUPPORT: their tests against SciPy, and no bias in selection."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import pytest
 from level_batches import NodeRows, find, level_of
 from scipy import stats
 
-from secret_jax import SecretRegressor
+from secret_jax import LeastSquares, SecretRegressor
 from secret_jax.data.ragged import RaggedRows
-from secret_jax.learners import GuideSplits
-from secret_jax.learners.guide import groups_of, sign_scores, table_scores
+from secret_jax.learners import GuideSplits, SupportSplits
+from secret_jax.learners.guide import compared, groups_of, sign_scores, table_scores
 from secret_jax.learners.thresholds import ranked
 from secret_jax.splits.axis import attributes
 from secret_jax.tree.structure import SplitKind
@@ -86,28 +86,6 @@ def test_scores_of_pairs_are_those_of_tables_of_both():
             assert float(score) == pytest.approx(expected / share**0.5, rel=1e-3)
 
 
-def test_all_thresholds_include_the_best_and_a_sample_comes_close():
-    random = np.random.default_rng(4)
-    X = random.uniform(-1, 1, (600, 2))
-    y = np.where(X[:, 0] > 0.2, 3 * X[:, 1], -X[:, 1]) + 0.1 * random.normal(size=600)
-    design = np.column_stack([np.ones(600), X])
-
-    def rss(some):
-        return np.linalg.lstsq(design[some], y[some], rcond=None)[1].item()
-
-    values = np.sort(X[:, 0])[7:-8]
-    best = values[np.argmin([rss(X[:, 0] <= v) + rss(X[:, 0] > v) for v in values])]
-    found = {}
-    for thresholds in ("all", 0.05):
-        model = guide(thresholds=thresholds).set_params(min_samples_leaf=8)
-        tree = model.fit(X, y).tree_
-        assert tree.attribute[0] == 0
-        found[thresholds] = tree.threshold[0] * tree.schema.scale[0]
-        found[thresholds] += tree.schema.center[0]
-    assert (X[:, 0] <= found["all"]).sum() == (X[:, 0] <= best).sum()
-    assert found[0.05] == pytest.approx(best, abs=0.1)
-
-
 def test_bootstrap_samples_take_the_advantage_of_categories_away():
     def share_of_discrete(n_bootstraps):
         finder = GuideSplits(interactions=False, n_bootstraps=n_bootstraps)
@@ -169,3 +147,65 @@ def test_the_median_is_taken_where_one_threshold_is_asked_for():
     tree = guide(thresholds=1).fit(X, y).tree_
     assert tree.attribute[0] == 0
     assert tree.weight[tree.left[0]] == pytest.approx(50, abs=2)
+
+
+# SUPPORT
+
+
+def test_statistics_are_those_of_scipy():
+    random = np.random.default_rng(0)
+    values = random.normal(size=(2, 90, 5)) * np.arange(1, 6)
+    above = random.uniform(size=(2, 90)) < 0.4
+    values[above, 2] += 2.0
+    values[above, 3] *= 3.0
+    level = level_of(SupportSplits(), [NodeRows(own, own[:, 0]) for own in values])
+    _, rest, found = compared(level, level.x, above.ravel())
+    # Levene's F of two classes is the square of t.
+    spread = np.square(compared(level, np.abs(rest), above.ravel())[2])
+    for node in range(2):
+        one, other = values[node, above[node]], values[node, ~above[node]]
+        expected = stats.ttest_ind(one, other).statistic
+        np.testing.assert_allclose(found[node], expected, atol=1e-4)
+        each = stats.levene(one, other, center="mean", axis=0).statistic
+        np.testing.assert_allclose(spread[node], each, rtol=1e-3)
+
+
+def support(**parameters):
+    options = {
+        "splits": SupportSplits(),
+        "leaf": LeastSquares(tail_share=0.0),
+        "oblique": False,
+        "prune": None,
+        "max_depth": 1,
+    }
+    return SecretRegressor(**options | parameters)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_split_is_at_the_average_of_the_means_in_the_clearest_attribute(seed):
+    random = np.random.default_rng(seed)
+    X = random.exponential(size=(300, 4))
+    bent = (1 - seed) % 4
+    y = X @ [1.0, -1.0, 0.5, 0.0] + (X[:, bent] - 1) ** 2
+    y = y + 0.3 * random.normal(size=300)
+    design = np.column_stack([np.ones(300), X])
+    above = y - design @ np.linalg.lstsq(design, y, rcond=None)[0] > 0
+    clearest = []
+    for column in X.T:
+        one, other = column[above], column[~above]
+        means = stats.ttest_ind(one, other).statistic
+        apart = stats.levene(one, other, center="mean").statistic
+        clearest.append(max(means**2, apart))
+    column = int(np.argmax(clearest))
+    tree = support().fit(X, y).tree_
+    assert int(tree.attribute[0]) == column
+    middle = 0.5 * (X[above, column].mean() + X[~above, column].mean())
+    left = tree.schema.center[column] + tree.threshold[0] * tree.schema.scale[column]
+    assert np.array_equal(X[:, column] <= left, X[:, column] <= middle)
+    # What a split gains is the drop of the residual sum of squares.
+    rss = [
+        np.linalg.lstsq(design[some], y[some], rcond=None)[1].item()
+        for some in (np.ones(300, bool), X[:, column] <= middle, X[:, column] > middle)
+    ]
+    found = tree.gain[0] * tree.schema.target_scale**2
+    assert found == pytest.approx(rss[0] - rss[1] - rss[2], rel=2e-3)

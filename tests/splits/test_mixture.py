@@ -25,31 +25,19 @@ NEVER = -1.0  # a tolerance that no rise of the objective falls below
 PRIOR = FLOOR * np.eye(D)
 
 
-def known_of(nodes, active=(True,) * D) -> MixtureRows:
-    """Nodes of rows z (n_rows, D) and their weights, as EM reads them."""
-    rows = RaggedRows(np.array([len(z) for z, *_ in nodes]))
-    z = np.concatenate([z for z, *_ in nodes]).T
-    joint = np.concatenate([np.ones_like(z[:1]), z]).astype(np.float32)
-    weight = np.concatenate([weight for _, weight, *_ in nodes]).astype(np.float32)
-    (total,) = rows.total(moments_of, (), (joint, weight))
-    return MixtureRows(rows, joint, weight, total, np.tile(active, (len(nodes), 1)))
-
-
-def fits(nodes, *, max_iter, tolerance=NEVER, active=(True,) * D) -> MixtureFit:
-    """Nodes of z, weights and responsibilities (n_rows,) or (n_starts, n_rows)."""
-    known = known_of(nodes, active)
-    start = [np.atleast_2d(responsibility) for *_, responsibility in nodes]
-    start = np.concatenate(start, axis=1).astype(np.float32)
-    moments = products(known.rows, start * known.weight, known.z)
-    with np.errstate(all="ignore"):
-        return fit_mixtures(
-            known, moments, max_iter=max_iter, tolerance=tolerance, floor=FLOOR
-        )
-
-
-def fit(z, weight, responsibility, **options) -> MixtureFit:
+def fit(
+    z, weight, responsibility, *, max_iter, tolerance=NEVER, active=(True,) * D
+) -> MixtureFit:
     """One start in one node."""
-    found = fits([(z, weight, responsibility)], **options)
+    rows, weight = RaggedRows(np.array([len(z)])), np.float32(weight)
+    joint = np.concatenate([np.ones((1, len(z))), z.T]).astype(np.float32)
+    (total,) = rows.total(moments_of, (), (joint, weight))
+    known = MixtureRows(rows, joint, weight, total, np.array([active]))
+    start = products(rows, np.float32(responsibility)[None] * weight, joint)
+    with np.errstate(all="ignore"):
+        found = fit_mixtures(
+            known, start, max_iter=max_iter, tolerance=tolerance, floor=FLOOR
+        )
     return jax.tree.map(lambda array: array[0, 0], found)
 
 
@@ -96,32 +84,6 @@ def rows(rng):
     z[50:] = rng.normal(size=(N - 50, D)) * [0.5, 1.0, 0.2] + [1.0, -1.0, 0.5]
     responsibility = np.clip(rng.normal(0.6 - 0.3 * (np.arange(N) >= 50), 0.2), 0, 1)
     return z, rng.uniform(0.2, 3.0, N), responsibility
-
-
-def test_log_densities(rng):
-    """Of two nodes with two mixtures each."""
-    shape, fraction = (2, 2, 2), np.array([0.2, 0.8])
-    mean = rng.normal(size=(*shape, D))
-    root = rng.normal(size=(*shape, D, D)) + 2 * np.eye(D)
-    covariance = root @ np.swapaxes(root, -1, -2)
-    inverse = np.linalg.inv(np.linalg.cholesky(covariance))
-    diagonal = np.diagonal(inverse, axis1=-2, axis2=-1)
-    constant = np.log(fraction) + np.log(diagonal).sum(axis=-1)
-    moved = -np.einsum("...ij,...j->...i", inverse, mean)[..., None]
-    factor = np.concatenate([moved, inverse], axis=-1)
-    forms = LogForms(*(a.astype(np.float32) for a in (constant, factor)))
-    known = known_of([(3 * rng.normal(size=(n, D)), np.ones(n)) for n in (40, 25)])
-    got = np.stack(forms.densities(known.rows, known.z), axis=1)
-    for node, rows in enumerate((slice(0, 40), slice(40, 65))):
-        for start in range(2):
-            mixture = fraction, mean[node, start], covariance[node, start]
-            expected = reference.joint_log_density(
-                reference.Mixture(*mixture), known.z[1:, rows].T
-            )
-            expected += 0.5 * D * np.log(2 * np.pi)
-            np.testing.assert_allclose(
-                got[start][:, rows], expected, rtol=1e-4, atol=1e-4
-            )
 
 
 @pytest.mark.parametrize("n_steps", [1, 2, 7, 60])
@@ -268,17 +230,6 @@ def test_collapse_on_the_way(rows, rng):
     assert_finite(got)
 
 
-def test_only_active_dimensions_count(rows):
-    """With two of them, three rows are enough for a component, and five for both."""
-    z, _, responsibility = (array.copy() for array in rows)
-    z[:, 2] = 0
-    active = (True, True, False)
-    got = fit(z, np.ones(N), np.arange(N) < 3, max_iter=1, active=active)
-    assert got.status == MixtureStatus.ITERATION_LIMIT
-    got = fit(z, np.arange(N) < 5, responsibility, max_iter=1, active=active)
-    assert got.status != MixtureStatus.TOO_FEW_ROWS
-
-
 @pytest.mark.parametrize(
     ("n_rows", "too_few"), [(0, True), (1, True), (D + 1, True), (6, True), (7, False)]
 )
@@ -309,65 +260,4 @@ def test_two_point_masses():
     np.testing.assert_allclose(mixture.mean[:, 0], [-np.sqrt(3), np.sqrt(1 / 3)], 1e-3)
     np.testing.assert_allclose(
         mixture.covariance[:, 0, 0], FLOOR / mixture.fraction, rtol=2e-3
-    )
-
-
-def test_indistinct_start_stays_indistinct(rows):
-    """Equal responsibilities are a saddle: one Gaussian twice, and it converges."""
-    z, weight, _ = rows
-    got = fit(z, weight, np.full(N, 0.5), max_iter=50, tolerance=1e-6)
-    assert got.status == MixtureStatus.CONVERGED
-    np.testing.assert_allclose(*as_mixture(got.forms).mean, rtol=1e-5, atol=1e-6)
-
-
-# Several nodes and starts
-
-
-@pytest.fixture
-def nodes(rng):
-    """Nodes of unequal length that take from no step at all to as many as there are."""
-    found = []
-    for n, apart in (
-        (128, 0.5),
-        (9, 6.0),
-        (3, 0.0),
-        (700, 1.0),
-        (41, 2.0),
-        (6000, 3.0),
-    ):
-        z = rng.normal(size=(n, D))
-        z[: n // 2] += apart
-        z = (z - z.mean(axis=0)) / z.std(axis=0)
-        found.append((z, rng.uniform(0.5, 2.0, n), rng.random((2, n))))
-    found[3][2][1] = np.arange(700) < 2  # collapses at once
-    return found
-
-
-@pytest.mark.parametrize("max_iter", [3, 24])
-def test_nodes_and_starts_side_by_side_end_where_each_alone_does(nodes, max_iter):
-    together = fits(nodes, max_iter=max_iter, tolerance=1e-4)
-    statuses = set(together.status.ravel().tolist())
-    assert statuses >= {MixtureStatus.TOO_FEW_ROWS, MixtureStatus.COLLAPSED}
-    assert MixtureStatus.CONVERGED in statuses or max_iter == 3
-    assert MixtureStatus.ITERATION_LIMIT in statuses or max_iter == 24
-    for node, (z, weight, starts) in enumerate(nodes):
-        for start, responsibility in enumerate(starts):
-            alone = fit(z, weight, responsibility, max_iter=max_iter, tolerance=1e-4)
-            got = jax.tree.map(lambda a: a[node, start], together)  # noqa: B023
-            assert got.status == alone.status
-            assert got.n_iterations == alone.n_iterations
-            if alone.status <= MixtureStatus.ITERATION_LIMIT:
-                np.testing.assert_allclose(got.objective, alone.objective, atol=2e-6)
-                assert_same_mixture(got.forms, as_mixture(alone.forms), tolerance=2e-3)
-                scale = alone.moments[0, 0] * 2e-3
-                np.testing.assert_allclose(got.moments, alone.moments, atol=scale)
-
-
-def test_moments_are_those_of_the_last_densities(rows):
-    z, weight, responsibility = rows
-    got = fit(z, weight, responsibility, max_iter=5)
-    first, second = reference.joint_log_density(as_mixture(got.forms), z)
-    joint, share = np.insert(z, 0, 1.0, axis=1), weight * expit(first - second)
-    np.testing.assert_allclose(
-        got.moments, (share * joint.T) @ joint, rtol=1e-3, atol=1e-3
     )

@@ -1,16 +1,27 @@
-"""What accelerators compile of the paper's finders gives the splits of NumPy."""
+"""What is compiled: the paper's finders on accelerators, and finders of one node."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
-from level_batches import find, goes_left, mixed_level, node_rows, on_tiles, with_rows
+from level_batches import (
+    NodeRows,
+    find,
+    goes_left,
+    level_of,
+    mixed_level,
+    node_rows,
+    on_tiles,
+    with_rows,
+)
 
 from secret_jax import SecretSplits
 from secret_jax.splits.classes import ClassSplits
+from secret_jax.splits.interface import Node, OneNodeFinder, Split
 from secret_jax.splits.mixture import fit_mixtures, maximise, products, whiten
 from secret_jax.tree.structure import SplitKind
 
@@ -45,17 +56,29 @@ def assert_same_splits(level, found, other):
         assert moved.sum() <= (found.kind[node] == SplitKind.OBLIQUE)
 
 
+def by_kernels(function, monkeypatch):
+    """A function of a level, with kernels of Triton."""
+    monkeypatch.setattr("secret_jax.data.kernels.INTERPRETED", True)
+    return lambda level: function(replace(level, rows=replace(level.rows, triton=True)))
+
+
 @pytest.mark.parametrize(
-    ("name", "oblique"), [*((name, True) for name in FINDERS), ("rows", False)]
+    ("name", "oblique", "triton"),
+    [
+        *((name, True, False) for name in FINDERS),
+        ("rows", False, False),
+        *(("rows", True, True), ("classes", True, True)),
+    ],
 )
-def test_splits(name, oblique):
+def test_splits(name, oblique, triton, monkeypatch):
     finder = FINDERS[name]
     level = mixed_level(finder, oblique=oblique)
     if name.startswith("classes"):
         level = as_classes(level, 2 if "counted" in name else 3)
     found = find(level, finder)
     assert (found.kind != SplitKind.LEAF).all()
-    other = on_tiles(finder.find, level)
+    function = by_kernels(finder.find, monkeypatch) if triton else finder.find
+    other = on_tiles(function, level)
     assert_same_splits(level, found, other)
     if finder.implies_models:
         models = found.child_models, other.child_models
@@ -79,7 +102,6 @@ def test_a_node_that_found_nothing_tries_again():
 # The kernel takes no tiles of 40 rows, which are no whole blocks.
 @pytest.mark.parametrize(("triton", "tile"), [(False, 64), (True, 64), (True, 40)])
 def test_a_step_of_em(rng, triton, tile, monkeypatch):
-    monkeypatch.setattr("secret_jax.splits.em_kernel.INTERPRETED", True)
     level = mixed_level(SECRET)
     share = rng.random((2, level.rows.n_rows)).astype(np.float32)
     on_host = whiten(level).rows
@@ -96,10 +118,8 @@ def test_a_step_of_em(rng, triton, tile, monkeypatch):
     with np.errstate(all="ignore"):
         found = step(level)
 
-    def step_on_tiles(level):
-        return step(replace(level, rows=replace(level.rows, triton=triton)))
-
-    other = on_tiles(step_on_tiles, level, tile)
+    function = by_kernels(step, monkeypatch) if triton else step
+    other = on_tiles(function, level, tile)
     scale = np.einsum("nsii->nsi", found[0])
     scale = np.sqrt(scale[..., :, None] * scale[..., None, :])
     assert (np.abs(found[0] - other[0]) < 1e-5 * scale).all()
@@ -107,3 +127,32 @@ def test_a_step_of_em(rng, triton, tile, monkeypatch):
         jax.tree.leaves(found[1:]), jax.tree.leaves(other[1:]), strict=True
     ):
         np.testing.assert_allclose(one, another, rtol=1e-4, atol=1e-5)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AtTheMean(OneNodeFinder):
+    """Cuts the first column at its mean; rows without weight do not count."""
+
+    def __call__(self, node: Node) -> Split:
+        weight, x = node.weight, node.x[:, 0]
+        return Split(
+            kind=jnp.int32(SplitKind.AXIS),
+            attribute=jnp.int32(0),
+            direction=jnp.eye(1, node.x.shape[1])[0],
+            threshold=jnp.sum(weight * x) / jnp.sum(weight),
+            goes_left=jnp.zeros(node.n_categories, bool),
+            gain=jnp.sum(weight),
+            chance_gain=jnp.float32(0.0),
+            pure=jnp.all(node.targets == 0),
+        )
+
+
+def test_every_node_is_searched_by_its_own_rows(rng):
+    length = [3, 700, 40, 1, 513]
+    nodes = [NodeRows(rng.normal(size=(n, 2)), np.full(n, n != 3)) for n in length]
+    found = find(level_of(AtTheMean(), nodes), AtTheMean())
+    means = [node.x[:, 0].mean() for node in nodes]
+    np.testing.assert_allclose(found.threshold, means, atol=1e-6)
+    np.testing.assert_array_equal(found.gain, length)
+    np.testing.assert_array_equal(found.pure, np.array(length) == 3)
+    assert found.direction.shape == (5, 2)

@@ -7,14 +7,13 @@ from dataclasses import replace
 import jax
 import numpy as np
 import pytest
-from level_batches import NodeRows, mixed_level, on_tiles
+from level_batches import NodeRows, goes_left, mixed_level, node_rows, on_tiles
 from level_batches import find as found_in
 from level_batches import level_of as level_of_nodes
-from rows_of_nodes import Loops
 
 from secret_jax import RssSplits, SecretRegressor
 from secret_jax.data.ragged import RaggedRows
-from secret_jax.splits import rss_axis, rss_nodes, rss_oblique
+from secret_jax.splits import rss, rss_axis, rss_nodes
 from secret_jax.splits.interface import Level, Roles
 from secret_jax.tree.structure import SplitKind
 
@@ -32,14 +31,13 @@ def level_of(finder, x, y, *, oblique=False, **changes) -> Level:
 
 def with_models(level: Level) -> Level:
     """The same nodes with models by least squares."""
-    width, models = 1 + level.n_regressors, []
-    for rows in Loops(level.rows.length).slices:
-        x = level.x[: level.n_regressors, rows].T.astype(float)
-        weight = np.sqrt(level.weight[rows].astype(float))[:, None]
-        design = weight * np.c_[np.ones(len(x)), x]
-        targets = weight * level.targets[:, rows].T
-        models.append(np.linalg.lstsq(design, targets, rcond=None)[0].T)
-    degrees = np.full(level.n_nodes, width, np.float32)
+    models = []
+    for node in range(level.n_nodes):
+        rows = node_rows(level, node)
+        root, x = np.sqrt(rows.weight)[:, None], rows.x[:, : level.n_regressors]
+        design = root * np.c_[np.ones(len(x)), x]
+        models.append(np.linalg.lstsq(design, root * rows.targets, rcond=None)[0].T)
+    degrees = np.full(level.n_nodes, 1 + level.n_regressors, np.float32)
     return replace(level, model=np.float32(models), degrees=degrees)
 
 
@@ -62,15 +60,12 @@ def crease(x):
 
 def standardised(level, node):
     """Columns, residuals and weights of a node, float64."""
-    rows = Loops(level.rows.length).slices[node]
-    x = level.x[:, rows].T.astype(float)
-    weight = level.weight[rows].astype(float)
+    x, targets, _, weight = node_rows(level, node)
     center = weight @ x / weight.sum()
     deviation = np.sqrt(weight @ (x - center) ** 2 / weight.sum())
     z = (x - center) / np.where(deviation > 1e-6, deviation, np.inf)
     model = level.model[node].astype(float)
-    fitted = x[:, : level.n_regressors] @ model[:, 1:].T
-    residual = level.targets[:, rows].T - fitted
+    residual = targets - x[:, : level.n_regressors] @ model[:, 1:].T
     return z, residual - weight @ residual / weight.sum(), weight
 
 
@@ -85,15 +80,6 @@ def ridge_gain(z, residual, left, weight=None, ridge=RIDGE):
         moment = (own * design).T @ residual[side]
         explained += np.sum(moment * np.linalg.solve(matrix, moment))
     return explained
-
-
-def left_of(split, level, node):
-    """Which rows of a node go left, by the rule of the tree."""
-    rows = Loops(level.rows.length).slices[node]
-    if split.kind[node] == SplitKind.DISCRETE:
-        return split.goes_left[node][level.codes[split.attribute[node], rows]]
-    projection = split.direction[node].astype(float) @ level.x[:, rows]
-    return projection <= split.threshold[node]
 
 
 def with_gaps(level):
@@ -135,7 +121,7 @@ def test_the_gain_is_what_ridge_models_of_the_sides_explain(change, oblique):
         assert (found.kind != SplitKind.LEAF).all()
         for node in range(level.n_nodes):
             z, residual, weight = standardised(level, node)
-            left = left_of(found, level, node)
+            left = goes_left(node_rows(level, node), found, node)
             expected = ridge_gain(z, residual, left, weight)
             if found.kind[node] == SplitKind.DISCRETE:
                 assert left.any()
@@ -189,7 +175,7 @@ def test_screening_agrees_with_exact_scores():
     x = rng.normal(size=(1, 2000, 3)) @ rng.normal(size=(3, 3))
     y = np.abs(x[..., 0] - 0.5) + 0.5 * x[..., 1] * (x[..., 2] > 0)
     level = with_models(level_of(FINDER, x, y, min_weight=np.float32([20])))
-    nodes, _ = rss_nodes.prepared(level, RIDGE, 24)
+    nodes = rss_nodes.prepared(level, RIDGE, 24)
     with np.errstate(all="ignore"):
         direction = np.concatenate([np.eye(3), rng.normal(size=(3, 3))])
         deviation = (direction @ nodes.z).std(axis=1)
@@ -198,7 +184,7 @@ def test_screening_agrees_with_exact_scores():
         cuts = rss_nodes.cuts_of(level.rows, projection, level.weight, 16)
         sums = level.rows.moments_below(projection, cuts, nodes.moments, nodes.weight)
         slope = direction @ nodes.cross
-        screened = rss_nodes.gains_of_cuts(nodes, *sums, slope)
+        screened = rss_nodes.gains_of_cuts(nodes.whole, nodes.min_weight, *sums, slope)
         left = projection[:, None] <= cuts[0][..., None]
         exact, _ = rss_nodes.exact_sides(nodes, left.reshape(-1, 2000), RIDGE)
     exact = exact.reshape(screened.shape)
@@ -251,40 +237,12 @@ def test_a_sum_yields_to_the_shortest_that_loses_little():
 
 def prepared(level):
     with np.errstate(all="ignore"):
-        return rss_nodes.prepared(level, RIDGE, 24)[0]
-
-
-def test_offsets_cost_the_digits_that_float32_has_lost_and_no_more():
-    rng = np.random.default_rng(0)
-    x = rng.normal([1e4, -1e5, 1e6], 1.0, (1, 200, 3)).astype(np.float32)
-    weight = rng.uniform(0.1, 4, 200).astype(np.float32)
-    level = level_of(FINDER, x, x[..., 0], weight=weight)
-    with np.errstate(all="ignore"):
-        _, units = rss_nodes.prepared(level, RIDGE, 24)
-    exact = x[0].astype(float)
-    expected = np.average(exact, axis=0, weights=weight)
-    np.testing.assert_allclose(units.center[0], expected, rtol=1.2e-7)
-    spread = np.sqrt(np.diag(np.cov(exact.T, aweights=weight, ddof=0)))
-    np.testing.assert_allclose(units.scale[0], spread, rtol=2e-3)
-
-
-def test_constant_columns_have_exactly_no_deviation():
-    rng = np.random.default_rng(0)
-    values = np.float32([0.1, 1e6 + 0.3, -1e-20])
-    x = np.broadcast_to(values, (1, 200, 3))
-    weight = rng.uniform(0.1, 4, 200).astype(np.float32)
-    level = level_of(FINDER, x, rng.normal(size=(1, 200)), weight=weight)
-    with np.errstate(all="ignore"):
-        nodes, units = rss_nodes.prepared(level, RIDGE, 24)
-    np.testing.assert_array_equal(units.center[0], values)
-    assert np.isinf(units.scale).all()
-    assert not nodes.z.any()
-    assert find(level).kind[0] == SplitKind.LEAF
+        return rss_nodes.prepared(level, RIDGE, 24)
 
 
 def test_hessian_directions_are_lis():
     level = batch(lambda x: (x @ [1.0, -0.5, 0.2]) ** 2, n_rows=2000)
-    found = rss_oblique._hessian(prepared(level), replace(FINDER, n_hessian=1))
+    found = rss._hessian(prepared(level), replace(FINDER, n_hessian=1))
     for node in range(N_NODES):
         z, residual, _ = standardised(level, node)
         bounded = np.clip(residual[:, 0] / residual.std(), -3, 3)
@@ -304,9 +262,7 @@ def test_hinge_steps_are_fishers_discriminant():
         none = np.zeros((N_NODES, 0, N_COLUMNS), np.float32)
         attributes = rss_axis.attributes_of(level, nodes, none, 16)
         best = rss_axis.best_attribute(attributes, nodes, 5, RIDGE, alone=True)
-        found = rss_oblique._hinge(
-            nodes, best, replace(FINDER, max_split_features=None)
-        )
+        found = rss._hinge(nodes, best, replace(FINDER, max_split_features=None))
     for node in range(N_NODES):
         z, residual, _ = standardised(level, node)
         residual = residual[:, 0] / residual.std()
@@ -395,19 +351,6 @@ def test_nodes_together_get_the_splits_of_each_alone(change, oblique):
             jax.tree.leaves(found), jax.tree.leaves(alone), strict=True
         ):
             np.testing.assert_allclose(own[node], other[0], rtol=2e-3, atol=2e-4)
-
-
-def test_units_of_powers_of_two_change_nothing_else():
-    level = batch(crease)
-    unit = np.float32([[4.0], [0.5], [2.0]])
-    model = level.model.copy()
-    model[:, 0, 1:] /= unit[:, 0]
-    scaled = replace(level, x=level.x * unit, model=model)
-    found, expected = find(scaled, n_hessian=2), find(level, n_hessian=2)
-    np.testing.assert_array_equal(found.gain, expected.gain)
-    along = expected.direction / unit[:, 0]
-    along /= np.linalg.norm(along, axis=1, keepdims=True)
-    np.testing.assert_allclose(found.direction, along, rtol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import reference
-from level_batches import NodeRows, find, goes_left, level_of, node_rows, with_rows
+from level_batches import (
+    NodeRows,
+    candidates,
+    find,
+    goes_left,
+    level_of,
+    node_rows,
+    with_rows,
+)
 
 from secret_jax import SecretSplits
 from secret_jax.splits.interface import Level, Split
@@ -107,25 +115,6 @@ def expected_labels(level: Level, node: int, finder: SecretSplits):
     return first > second, best
 
 
-def expected_candidates(rows: NodeRows, is_first: np.ndarray, oblique: bool, counted):
-    """Gain, kind, attribute and the rows that go left, of each candidate."""
-    directions = [(SplitKind.AXIS, j, e) for j, e in enumerate(np.eye(N_CONTINUOUS))]
-    if oblique:
-        normal = reference.oblique_direction(rows.x, is_first, rows.weight)
-        directions.append((SplitKind.OBLIQUE, -1, normal))
-    for kind, attribute, direction in directions:
-        found = reference.threshold_split(
-            rows.x, is_first, rows.weight, direction, counted
-        )
-        yield found.gain, kind, attribute, rows.x @ direction <= found.threshold
-    shares = np.stack([rows.weight * is_first, rows.weight * ~is_first])
-    for attribute, codes in enumerate(rows.codes.T):
-        for subset in reference.all_subsets(N_CATEGORIES)[1:-1]:
-            left = subset[codes]
-            joint = np.stack([shares @ left, shares @ ~left], axis=1)
-            yield reference.gini_gain(joint), SplitKind.DISCRETE, attribute, left
-
-
 def assert_same_sides(kind: int, left: np.ndarray, expected: np.ndarray):
     """The same two sets; which of them is called left is arbitrary but on an axis."""
     if kind != SplitKind.AXIS and left[0] != expected[0]:
@@ -154,10 +143,16 @@ def test_splits_follow_the_reference(level, finder, of, start):
     for node in range(N_NODES):
         rows = node_rows(level, node)
         is_first, _ = expected_labels(level, node, finder)
-        candidates = expected_candidates(
-            rows, is_first, level.any_oblique, finder.gain == "counted"
+        gain, kind, attribute, left = max(
+            candidates(
+                rows,
+                rows.weight * is_first,
+                N_CATEGORIES,
+                oblique=level.any_oblique,
+                counted=finder.gain == "counted",
+            ),
+            key=lambda each: each[0],
         )
-        gain, kind, attribute, left = max(candidates, key=lambda c: c[0])
         assert (found.kind[node], found.attribute[node]) == (kind, attribute)
         assert found.gain[node] / rows.weight.sum() == pytest.approx(gain, abs=1e-4)
         assert_same_sides(kind, goes_left(rows, found, node), left)
@@ -252,26 +247,6 @@ def test_a_split_does_not_depend_on_the_other_nodes(level, rng, finder, of):
 # Laws
 
 
-@each_setting
-@pytest.mark.parametrize("min_weight", [1.0, 30.0, 45.0])
-def test_min_weight_is_honoured(level, finder, of, min_weight):
-    level = of(level)
-    least = np.full(N_NODES, min_weight, np.float32)
-    found = find(replace(level, min_weight=least), finder)
-    for node in np.flatnonzero(found.kind != SplitKind.LEAF):
-        rows = node_rows(level, node)
-        left = goes_left(rows, found, node)
-        sides = rows.weight[left].sum(), rows.weight[~left].sum()
-        assert min(sides) >= min_weight
-    if min_weight == 1.0:
-        assert (found.kind != SplitKind.LEAF).all()
-    half = np.array([0.5 * n for n in LENGTHS], np.float32)
-    half[2] = 0.5 * node_rows(level, 2).weight.sum()
-    impossible = np.float32([1.01, 1.1, 1e6, np.inf]) * half
-    found = find(replace(level, min_weight=impossible), finder)
-    assert (found.kind == SplitKind.LEAF).all()
-
-
 # Nodes that cannot be split
 
 
@@ -341,28 +316,3 @@ def test_a_collapsed_start_gives_way_to_another(nodes):
         rows = node_rows(start, node)
         assert_same_split(rows, rescued, node, only_good, node)
         assert_same_split(rows, second, node, only_good, node)
-
-
-def test_only_nodes_that_found_nothing_try_again(nodes):
-    for node in nodes:
-        node.x[7] = 9.0
-    nodes = [node._replace(weight=np.ones(len(node.x))) for node in nodes]
-    finder = replace(FINDER, start="rows", n_starts=1, n_attempts=3)
-    bad, good, other = (3, 7), (20, 50), (60, 61)
-    pairs = [
-        (good, other, other),
-        (bad, good, other),
-        (bad, bad, good),
-        (bad, bad, bad),
-    ]
-    place = np.array(pairs).reshape(N_NODES, -1) + 0.5
-    random = np.float32(place / np.array(LENGTHS)[:, None])
-    found = find(as_level(nodes, finder, random=random), finder)
-    assert (found.kind == SplitKind.LEAF).tolist() == [False, False, False, True]
-    single = replace(finder, n_attempts=1)
-    place = np.tile(np.array(good) + 0.5, (N_NODES, 1))
-    random = np.float32(place / np.array(LENGTHS)[:, None])
-    level = as_level(nodes, single, random=random)
-    expected = find(level, single)
-    for node in range(3):
-        assert_same_split(node_rows(level, node), found, node, expected, node)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from level_batches import find, goes_left, mixed_level, node_rows, with_rows
@@ -130,31 +128,6 @@ def test_each_output_asks_for_its_own_split(finder):
         found = find(with_targets(level, beside(*pair)), finder)
         assert (found.kind == SplitKind.AXIS).all()
         assert (found.attribute == 2).all()
-
-
-def test_the_gain_of_several_outputs_is_the_sum_of_their_ridge_gains():
-    finder = replace(RSS, ridge=1e-3)
-    level = mixed_level(finder, oblique=False)
-    rng = np.random.default_rng(4)
-
-    def other(rows):
-        found = np.abs(rows.x[:, 1:2]) + 0.1 * rng.normal(size=rows.targets.shape)
-        return found - found.mean(axis=0)
-
-    level = with_targets(level, beside(own, other))
-    found = find(level, finder)
-    left = sides(level, found)
-    for k in range(level.n_nodes):
-        rows = node_rows(level, k)
-        x = (rows.x - rows.x.mean(axis=0)) / rows.x.std(axis=0)
-        design = np.c_[np.ones(len(x)), x]
-        explained = 0.0
-        for side in (left[k], ~left[k]):
-            penalty = side.sum() * 1e-3 * np.diag([0, 1, 1, 1])
-            moment = design[side].T @ rows.targets[side]
-            matrix = design[side].T @ design[side] + penalty
-            explained += np.sum(moment * np.linalg.solve(matrix, moment))
-        assert found.gain[k] == pytest.approx(explained, rel=1e-3)
 
 
 @pytest.mark.parametrize("first", [False, True])

@@ -9,8 +9,8 @@ import pytest
 from level_batches import NodeRows, level_of
 
 from secret_jax.learners import RetisSplits
-from secret_jax.learners.residuals import _Search, residuals
-from secret_jax.learners.thresholds import moments, ranked, tried_cuts
+from secret_jax.learners.residuals import _Search
+from secret_jax.learners.thresholds import ranked, tried_cuts
 from secret_jax.splits.axis import attributes
 
 
@@ -51,7 +51,7 @@ def saved_by_all(level, left, order, values):
 )
 def test_the_best_threshold_is_that_of_all_models(n_outputs, weights, digits):
     level = level_with(n_outputs, weights, digits, seed=n_outputs + weights)
-    left = residuals(level, linear=True, ridge=1e-3)
+    left = RetisSplits(ridge=1e-3).residuals(level)
     axis = attributes(level, left.leading)
     order = ranked(level, axis.projection, left.least)
     gain, threshold = left.models.best(order, order.cut)
@@ -72,7 +72,7 @@ def test_sums_over_many_rows_keep_their_digits(held, monkeypatch):
     rng, n = np.random.default_rng(0), 200_000
     nodes = [NodeRows(rng.normal(size=(n, 3)), rng.normal(size=(n, 1)) + 0.1)]
     level = level_of(RetisSplits(), nodes)
-    left = residuals(level, linear=True, ridge=1e-3)
+    left = RetisSplits(ridge=1e-3).residuals(level)
     x, ends = level.x[:1], np.array([120_000, 120_003, 199_000])
     order = ranked(level, x, left.least)
     search = _Search(left.models, slice(0, n), order.order, order.cut)
@@ -90,7 +90,7 @@ def test_memory_of_a_large_node_is_bounded(rng):
     x = rng.normal(size=(200_000, 20))
     y = np.abs(x[:, :1]) + rng.normal(size=(len(x), 1))
     level = level_of(RetisSplits(), [NodeRows(x, y)])
-    left = residuals(level, linear=True, ridge=1e-3)
+    left = RetisSplits(ridge=1e-3).residuals(level)
     axis = attributes(level, left.leading)
     order = ranked(level, axis.projection[:2], left.least)
     tried = tried_cuts(level, order, 32, left.least)
@@ -99,19 +99,3 @@ def test_memory_of_a_large_node_is_bounded(rng):
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 150e6
-
-
-def test_moments_are_those_of_each_node(rng):
-    level = level_with(1, True, 3, seed=0)
-    rows, values = level.rows, rng.normal(size=(2, len(level.weight))) + 1e3
-    centred, deviation = moments(level, values)
-    for node in range(level.n_nodes):
-        own = rows.slot == node
-        weight, part = level.weight[own], values[:, own]
-        mean = np.average(part, axis=1, weights=weight)[:, None]
-        expected = np.where(weight > 0, part - mean, 0.0)
-        np.testing.assert_allclose(centred[:, own], expected, atol=1e-9)
-        square = np.average(expected**2, axis=1, weights=weight)
-        np.testing.assert_allclose(deviation[node], np.sqrt(square))
-    constant = np.full((1, len(level.weight)), 1e3 + 0.1)
-    assert moments(level, constant)[1].max() < 1e-9

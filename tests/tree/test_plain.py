@@ -61,7 +61,7 @@ def test_thresholds_are_the_shortest_decimals_between_the_rows(seed):
     between = gaps(plain, table)
     assert len(between) >= 4
     for node, (low, high) in between.items():
-        split = conditions_at(plain, node)[0][1]
+        split = conditions_at(plain, node)[0]
         assert isinstance(split, LinearSplit)
         at, gap = rounded_split(split).threshold, high - low
         # Far enough from both sides, but for the rounding of float32.
@@ -95,7 +95,7 @@ def test_whole_numbers_are_split_where_every_view_says(whole):
     tree = model.tree_
     assert tree.schema.whole == (0,)
     assert tree.attribute[0] == 0
-    threshold = conditions_at(tree, 0)[0][1].threshold
+    threshold = conditions_at(tree, 0)[0].threshold
     last = round(threshold)
     assert last < threshold < last + 0.001
     assert f"[0] if age <= {last}\n" in model.export_text()
@@ -114,7 +114,7 @@ def test_rows_at_a_whole_threshold_go_left_however_they_are_encoded(first):
     y = np.where(values <= first + 12, 0.0, 1.0)
     model = SecretRegressor(leaf="constant", oblique=False, prune=None, max_depth=1)
     tree = model.fit(values[:, None], y).tree_
-    assert round(conditions_at(tree, 0)[0][1].threshold) == first + 12
+    assert round(conditions_at(tree, 0)[0].threshold) == first + 12
     center, scale = tree.schema.center, tree.schema.scale
     x = np.asarray(
         encoded_block(
@@ -159,6 +159,6 @@ def test_a_second_time_changes_no_way_and_no_number_that_is_read():
     np.testing.assert_array_equal(paths_of(once, table), paths_of(twice, table))
     for node in gaps(once, table):
         numbers = [
-            rounded_split(conditions_at(t, node)[0][1]).threshold for t in (once, twice)
+            rounded_split(conditions_at(t, node)[0]).threshold for t in (once, twice)
         ]
         assert numbers[0] == pytest.approx(numbers[1], rel=1e-9)

@@ -17,52 +17,47 @@ from handmade import (
 )
 
 from secret_jax.data.rows import Table
-from secret_jax.tree import sums
-from secret_jax.tree.comparisons import left_of_tree
+from secret_jax.tree import routing
 from secret_jax.tree.reshape import compact
 from secret_jax.tree.routing import apply, paths_of, predict, values
-from secret_jax.tree.walk import descend, values_at
+from secret_jax.tree.structure import StopReason, flaw_of
+from secret_jax.tree.walk import descend, left_of, values_at
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("clip_margin", [None, 0.25])
 @pytest.mark.parametrize("n_outputs", [1, 3])
 def test_apply_walk_and_predict_follow_the_splits(shape, clip_margin, n_outputs):
-    table, outputs = rows(), range(n_outputs)
+    table, close = rows(), {"rtol": 1e-5, "atol": 1e-5}
     for seed in range(3):
         tree = build_tree(SHAPES[shape], seed, clip_margin, n_outputs)
         paths = [path_of(tree, *row) for row in zip(*table, strict=True)]
         assert apply(tree, table).tolist() == [path[-1] for path in paths]
         path = paths_of(tree, table)
-        value = np.stack([values_at(tree, table, node).T for node in path])
         assert path.shape == (tree.max_depth + 1, 50)
-        assert value.shape == (tree.max_depth + 1, n_outputs, 50)
-        for row, expected in enumerate(paths):
-            padded = expected + [expected[-1]] * (len(path) - len(expected))
-            assert path[:, row].tolist() == padded
-            x = table.x[row]
-            np.testing.assert_allclose(
-                value[:, :, row],
-                [[prediction_of(tree, node, x, o) for o in outputs] for node in padded],
-                rtol=1e-5,
-                atol=1e-5,
-            )
-        leaf_value = np.array(
+        length = tree.max_depth + 1
+        padded = [own + own[-1:] * (length - len(own)) for own in paths]
+        assert path.T.tolist() == padded
+        value = np.stack([values_at(tree, table, node) for node in path], axis=1)
+        expected = np.array(
             [
-                [prediction_of(tree, path[-1], x, o) for o in outputs]
-                for path, x in zip(paths, table.x, strict=True)
+                [
+                    [prediction_of(tree, node, x, o) for o in range(n_outputs)]
+                    for node in own
+                ]
+                for own, x in zip(padded, table.x, strict=True)
             ]
         )
-        np.testing.assert_allclose(
-            values(tree, table), leaf_value, rtol=1e-5, atol=1e-5
-        )
+        np.testing.assert_allclose(value, expected, **close)
+        np.testing.assert_allclose(values(tree, table), expected[:, -1], **close)
         found = predict(tree, table)
         assert found.dtype == np.float64
         # Output o is 10 + o + (2 + o) times its standardised value.
-        own = 10 + np.arange(n_outputs) + (2 + np.arange(n_outputs)) * leaf_value
-        expected = own[:, 0] if n_outputs == 1 else own
-        assert found.shape == expected.shape
-        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+        output = np.arange(n_outputs)
+        own = 10 + output + (2 + output) * expected[:, -1]
+        wanted = own[:, 0] if n_outputs == 1 else own
+        assert found.shape == wanted.shape
+        np.testing.assert_allclose(found, wanted, **close)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -86,12 +81,13 @@ def test_rows_at_splits_of_their_own():
     table, order = rows(500), np.random.default_rng(0).permutation(500)
     tree = build_tree(BUSHY, 1)
     at = np.random.default_rng(1).choice(np.flatnonzero(~tree.is_leaf), 500)
+    larger = tree.larger_left[tree.node_of]
     expected = [
         goes_left(tree, node, x, codes)
         for node, x, codes in zip(at, *table, strict=True)
     ]
-    assert left_of_tree(tree, table, at).tolist() == expected
-    moved = left_of_tree(tree, table, at[order], order)
+    assert left_of(tree, larger, table, at).tolist() == expected
+    moved = left_of(tree, larger, table, at[order], order)
     assert moved.tolist() == np.array(expected)[order].tolist()
 
 
@@ -102,14 +98,14 @@ def test_many_rows_agree_with_few_whatever_the_blocks(compiled, width, monkeypat
     gates = np.where(tree.is_leaf, 0.0, width).astype(np.float32)
     tree = dataclasses.replace(tree, gate_width=gates)
     expected, leaf = predict(tree, table), apply(tree, table)
-    monkeypatch.setattr(sums, "on_accelerator", lambda: compiled)
-    monkeypatch.setattr(sums, "FEW_PAIRS", 0)
-    monkeypatch.setattr(sums, "_SMALLEST_BLOCK", 256)
+    monkeypatch.setattr(routing, "on_accelerator", lambda: compiled)
+    monkeypatch.setattr(routing, "FEW_PAIRS", 0)
+    monkeypatch.setattr(routing, "_SMALLEST_BLOCK", 256)
     found = predict(tree, table)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
     assert np.array_equal(apply(tree, table), leaf)
     for name in ("ROW_BLOCK", "_HOST_ROWS"):
-        monkeypatch.setattr(sums, name, 256)
+        monkeypatch.setattr(routing, name, 256)
     assert np.array_equal(predict(tree, table), found)
     one = table.take(slice(7, 8))
     np.testing.assert_allclose(predict(tree, one), found[7:8], rtol=1e-4, atol=1e-4)
@@ -121,16 +117,13 @@ def test_huge_rows_get_finite_predictions():
     assert np.isfinite(predict(tree, Table(x, np.zeros((2, 1), np.int32)))).all()
 
 
-@pytest.mark.parametrize("cut", [1, 2, 3, 6])
+@pytest.mark.parametrize("cut", [0, 1, 2, 3, 6])
 def test_a_cut_tree_predicts_what_the_new_leaf_would_have_predicted(cut):
     tree, table = build_tree(BUSHY, seed=1, clip_margin=0.1), rows()
-    keep = np.arange(tree.n_nodes) != cut
-    smaller = compact(tree, keep)
-    assert (smaller.parent[1:] < np.arange(1, smaller.n_nodes)).all()
-    for node in np.flatnonzero(~smaller.is_leaf):
-        assert smaller.parent[smaller.left[node]] == node
-        assert smaller.parent[smaller.right[node]] == node
-
+    smaller = compact(tree, np.arange(tree.n_nodes) != cut)
+    assert flaw_of(smaller) == ""
+    assert (smaller.stop_reason == StopReason.PRUNED).sum() == 1
+    assert not smaller.gain[smaller.is_leaf].any()
     path = paths_of(tree, table)
     value = np.stack([values_at(tree, table, node).T for node in path])
     below = (path == cut).any(axis=0)

@@ -10,8 +10,6 @@ import pytest
 from handmade import (
     BUSHY,
     SHAPES,
-    STUMP,
-    axis_stump,
     build_tree,
     goes_left,
     prediction_of,
@@ -20,7 +18,6 @@ from handmade import (
 from random_trees import with_gates
 
 from secret_jax.data.rows import Table
-from secret_jax.inspect.text import export_text
 from secret_jax.tree.reshape import compact, hardened
 from secret_jax.tree.routing import apply, leaf_shares_of, paths_of, predict
 from secret_jax.tree.structure import Tree
@@ -111,16 +108,3 @@ def test_gates_that_are_kept_keep_their_widths_and_without_splits_a_tree_is_hard
     kept = compact(tree, np.ones(tree.n_nodes, bool))
     assert np.array_equal(kept.gate_width, tree.gate_width)
     assert not compact(tree, np.zeros(tree.n_nodes, bool)).is_soft
-
-
-@pytest.mark.parametrize(("sign", "side"), [(1.0, "a <= 1"), (-1.0, "a >= -1")])
-def test_the_width_is_told_in_the_units_of_the_attribute(sign, side):
-    schema = dataclasses.replace(
-        build_tree(STUMP, seed=0).schema, scale=np.array([4.0, 1.0])
-    )
-    width = np.array([0.125, 0, 0], np.float32)
-    tree = axis_stump(0, 0.25, sign, schema=schema, gate_width=width)
-    text = export_text(tree)
-    assert f"{side} (soft, width 0.5)" in text
-    assert "one width away" in text
-    assert "soft" not in export_text(hardened(tree))

@@ -11,18 +11,7 @@ from handmade import BUSHY, SHAPES, STUMP, build_tree, rows
 
 from secret_jax.tree.reshape import compact, joined, separated
 from secret_jax.tree.routing import apply, predict
-from secret_jax.tree.structure import SplitKind, StopReason
 from secret_jax.tree.walk import descend
-
-
-def test_the_clipping_range_is_widened_by_the_margin():
-    tree = build_tree(STUMP, seed=3, clip_margin=0.5)
-    low, high = tree.clip_range()
-    np.testing.assert_allclose(high - low, 2 * (tree.upper - tree.lower))
-    np.testing.assert_allclose(low + high, tree.lower + tree.upper)
-    low, high = dataclasses.replace(tree, clip_margin=None).clip_range()
-    assert np.isneginf(low).all()
-    assert np.isposinf(high).all()
 
 
 def test_a_tree_cannot_be_changed():
@@ -37,16 +26,6 @@ def test_a_tree_cannot_be_changed():
 def test_keeping_every_split_changes_nothing(shape):
     tree = build_tree(SHAPES[shape], seed=0)
     assert tree_bytes(compact(tree, np.ones(tree.n_nodes, bool))) == tree_bytes(tree)
-
-
-def test_keeping_no_split_leaves_the_root():
-    tree = build_tree(BUSHY, seed=0)
-    root = compact(tree, np.zeros(tree.n_nodes, bool))
-    assert (root.n_nodes, root.left[0], root.parent[0]) == (1, -1, -1)
-    assert root.kind[0] == SplitKind.LEAF
-    assert root.stop_reason[0] == StopReason.PRUNED
-    assert root.gain[0] == 0
-    assert np.array_equal(root.coefficient[0], tree.coefficient[0])
 
 
 @pytest.mark.parametrize("n_outputs", [1, 2])

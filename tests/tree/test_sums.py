@@ -13,10 +13,10 @@ from random_trees import random_tree
 from secret_jax.data.rows import Table
 from secret_jax.runtime.programs import program
 from secret_jax.runtime.shapes import Scratch
-from secret_jax.tree import equations, packed, sums
+from secret_jax.tree import equations, packed, routing
 from secret_jax.tree.equations import RowBlock, forest_of
 from secret_jax.tree.packed import leaf_ids, packed_trees, programmed, sum_of_trees
-from secret_jax.tree.sums import TreeSum
+from secret_jax.tree.routing import TreeSum
 from secret_jax.tree.walk import leaves_of, values_at
 
 N_ROWS, N_CATEGORIES = 700, 70
@@ -88,8 +88,8 @@ def test_a_sum_is_what_its_trees_say_one_by_one(n_leaves, monkeypatch):
     each = [values_at(tree, rows, leaves_of(tree, rows)) for tree in trees]
     total = TreeSum(trees, steps)
     for most, compiled in ((1 << 20, False), (0, False), (0, True)):
-        monkeypatch.setattr(sums, "FEW_PAIRS", most)
-        monkeypatch.setattr(sums, "on_accelerator", lambda own=compiled: own)
+        monkeypatch.setattr(routing, "FEW_PAIRS", most)
+        monkeypatch.setattr(routing, "on_accelerator", lambda own=compiled: own)
         for first, last in ((0, None), (1, 3)):
             expected = np.tensordot(steps[first:last], each[first:last], axes=1)
             found = total.values(rows, first, last)
@@ -100,9 +100,9 @@ def test_a_sum_is_what_its_trees_say_one_by_one(n_leaves, monkeypatch):
 
 def test_sums_of_one_size_are_one_program(monkeypatch):
     counted = program()(chex.assert_max_traces(inspect.unwrap(sum_of_trees), n=1))
-    monkeypatch.setattr(sums, "sum_of_trees", counted)
-    monkeypatch.setattr(sums, "on_accelerator", lambda: True)
-    monkeypatch.setattr(sums, "FEW_PAIRS", 0)
+    monkeypatch.setattr(routing, "sum_of_trees", counted)
+    monkeypatch.setattr(routing, "on_accelerator", lambda: True)
+    monkeypatch.setattr(routing, "FEW_PAIRS", 0)
     for n_trees, n_rows in ((4, 700), (3, 650), (2, 20)):
         trees = [many_categories(seed, 9) for seed in range(n_trees)]
         rows = table(1.7, N_CATEGORIES).take(slice(n_rows))

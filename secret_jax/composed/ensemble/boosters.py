@@ -30,7 +30,7 @@ from secret_jax.losses.classes import CrossEntropy
 from secret_jax.losses.interface import Loss
 from secret_jax.runtime.progress import Stage
 from secret_jax.runtime.values import at_least, real
-from secret_jax.tree.sums import on_host
+from secret_jax.tree.routing import on_host
 
 _OF_CLASSES = "classes_", "target_name_"
 

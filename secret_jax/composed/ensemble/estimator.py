@@ -118,9 +118,8 @@ class EnsembleEstimator(Importances, TableEstimator):
         if classes is None and schema.n_outputs > 1:
             which = schema.output_position(output)
             trees = [tree.output(which) for tree in trees]
-        chosen = output if classes else None
         model = exported_sum(
-            trees, steps, loss=self._loss, classes=classes, output=chosen
+            trees, steps, loss=self._loss, classes=classes, output=output
         )
         return program_code(model, language, function_name)
 

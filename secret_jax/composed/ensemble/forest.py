@@ -19,8 +19,8 @@ from secret_jax.data.rows import Merged, Rows, merged
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.validation import ArrayLike, TableLike, scaled_rows
 from secret_jax.estimators.parameters import CountOrShare
-from secret_jax.fit.grow.attributes import n_inputs
 from secret_jax.fit.grow.frontier import Root
+from secret_jax.fit.grow.grower import n_inputs
 from secret_jax.fit.grow.on_device import resident
 from secret_jax.fit.prepare import read_rows
 from secret_jax.runtime.parallel import N_WORKERS, in_blocks

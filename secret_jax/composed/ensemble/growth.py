@@ -21,8 +21,7 @@ from secret_jax.fit.grow.trees import with_leaf_models
 from secret_jax.fit.prepare import parts_of
 from secret_jax.losses.interface import Loss
 from secret_jax.losses.numbers import SQUARED_ERROR
-from secret_jax.models.errors import weighted_errors
-from secret_jax.models.fitting import fit_models
+from secret_jax.models.fitting import fit_models, weighted_errors
 from secret_jax.models.glm import Logistic
 from secret_jax.models.ridge import Ridge
 from secret_jax.runtime.hashing import mix

@@ -10,10 +10,9 @@ import numpy as np
 from secret_jax.data.encoding import Unencoded
 from secret_jax.data.rows import Table
 from secret_jax.data.schema import TableSchema
-from secret_jax.tree.file import flaw_of
 from secret_jax.tree.reshape import joined, separated
-from secret_jax.tree.structure import Tree
-from secret_jax.tree.sums import TreeSum
+from secret_jax.tree.routing import TreeSum
+from secret_jax.tree.structure import Tree, flaw_of
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,7 +19,7 @@ from secret_jax.data.columns import (
     read_columns,
     read_target,
 )
-from secret_jax.runtime.optional import imported
+from secret_jax.runtime.environment import imported
 from secret_jax.runtime.progress import Progress, Stage
 
 # Rows that a reader is asked for at a time.

@@ -41,9 +41,9 @@ from secret_jax.fit.prepare import (
     share_of,
 )
 from secret_jax.losses.interface import Loss
+from secret_jax.runtime.environment import each_once
 from secret_jax.runtime.hashing import mix
 from secret_jax.runtime.progress import Progress
-from secret_jax.runtime.warning import each_once
 from secret_jax.tree.structure import ARRAY_FIELDS
 
 # The sample may grow by this before the rows of larger hashes are dropped.

@@ -13,12 +13,11 @@ from secret_jax.data.encoding import Unencoded, matched
 from secret_jax.estimators.stream.batches import BatchSource, Wanted, opened
 from secret_jax.estimators.stream.fit import among_jax_processes, fit_stream, of_all
 from secret_jax.runtime.devices import computing_on
-from secret_jax.runtime.optional import imported
+from secret_jax.runtime.environment import imported, replacing
 from secret_jax.runtime.parallel import one_thread_for_products
 from secret_jax.runtime.progress import Progress, shown
 from secret_jax.runtime.values import at_least, check_constraints
 from secret_jax.tree import routing
-from secret_jax.tree.file import replacing
 from secret_jax.tree.structure import Tree
 
 

@@ -70,12 +70,9 @@ class BestFirst:
             self._gain.pop(own, None)
 
     def chosen(self) -> tuple[list[int], list[int]]:
-        """Nodes whose splits are made now, which counts as done.
-
-        None where growth has come to its end. Also those of them whose children growth
-        cannot come to.
-        """
+        """Nodes that are split now, and those of them whose children are leaves."""
         found, full = [], []
+        next_ones = self._batch if self._in_batches else self._next
         for tree, most in enumerate(self._most):
             waiting = self._waiting[tree]
             if not waiting:
@@ -83,8 +80,10 @@ class BestFirst:
             if most is None:
                 mine = sorted(waiting)
             else:
-                mine, last = self._next(tree, most)
+                mine, last = next_ones(tree, most)
                 full += last
+            if not mine:  # growth has come to its end
+                waiting.clear()
             waiting.difference_update(mine)
             self._n_made[tree] += len(mine)
             found += mine
@@ -92,33 +91,22 @@ class BestFirst:
 
     def _next(self, tree: int, most: int) -> tuple[list[int], list[int]]:
         """`chosen`, of one tree."""
-        if self._in_batches:
-            return self._batch(tree, most - 1 - self._n_made[tree])
         # Whatever the unknown nodes gain, growth comes to no others.
-        possible, last = self._walk(tree, most, 0.0)
-        if not possible:
-            self._waiting[tree].clear()
-            return [], []
-        mine = possible
-        if not self._eager:
-            mine = self._walk(tree, most, _SHARE)[0] or possible[:1]
+        mine, last = self._walk(tree, most, 0.0)
+        if mine and not self._eager:
+            mine = self._walk(tree, most, _SHARE)[0] or mine[:1]
         return mine, [node for node in mine if node == last]
 
-    def _batch(self, tree: int, room: int) -> tuple[list[int], list[int]]:
-        """`chosen`, of one tree with room for some more splits, in batches."""
-        if room <= 0:
-            self._waiting[tree].clear()
-            return [], []
+    def _batch(self, tree: int, most: int) -> tuple[list[int], list[int]]:
+        """`chosen`, of one tree, in batches."""
+        room = max(most - 1 - self._n_made[tree], 0)
         best = sorted(self._waiting[tree], key=self._gain.__getitem__, reverse=True)
         least = _NEAR * self._gain[best[0]]
         mine = [node for node in best[:room] if self._gain[node] >= least]
         return mine, mine if len(mine) == room else []
 
     def _walk(self, tree: int, most: int, share: float) -> tuple[list[int], int]:
-        """Waiting nodes that growth comes to, and the node that it splits last.
-
-        That is -1 if growth comes to fewer splits than it may make.
-        """
+        """Waiting nodes that growth comes to, and that which it splits last, or -1."""
         heap = self._known_below(-1 - tree)
         heapq.heapify(heap)
         waiting, reached, node, left = self._waiting[tree], [], _UNKNOWN, most - 1

@@ -11,7 +11,9 @@ from secret_jax.fit.grow.frontier import Frontier
 from secret_jax.splits.interface import Comparison, Split
 from secret_jax.tree.reshape import compact, number_in_compact
 from secret_jax.tree.structure import (
+    AXES,
     LEAF_FIELDS,
+    WHOLE,
     SplitKind,
     StopReason,
     Tree,
@@ -19,6 +21,8 @@ from secret_jax.tree.structure import (
 
 # Nodes of each tree that there is room for at first: small trees need no more.
 _FIRST_ROOM = 32
+# Fields in single precision.
+_SINGLE = "direction", "threshold", "gate_width", "gain"
 
 
 class Builder:
@@ -26,43 +30,31 @@ class Builder:
 
     def __init__(self, schema: TableSchema, n_trees: int):
         self._schema = schema
-        n_categories = max((len(c) for c in schema.categories), default=0)
-        self._n_categories = n_categories
-        n_outputs = schema.n_outputs
-        self._blank: dict[str, np.ndarray] = {
-            "parent": np.int32(-1),
-            "depth": np.int32(0),
-            "larger_left": np.bool_(True),
-            "coefficient": np.zeros((n_outputs, 1 + schema.n_regressors)),
-            "lower": np.zeros(n_outputs),
-            "upper": np.zeros(n_outputs),
-            "weight": np.float64(0),
-            "train_error": np.zeros(n_outputs),
-            "degrees": np.float64(0),
-            "mean": np.zeros(n_outputs),
-            "deviation": np.zeros(n_outputs),
-            "center": np.zeros(schema.n_regressors),
-            "spread": np.zeros(schema.n_regressors),
-            "standard_error": np.full((n_outputs, 1 + schema.n_regressors), np.nan),
-            "stop_reason": np.int32(StopReason.SPLIT),
-        } | {
-            name: np.full(shape, LEAF_FIELDS[name], dtype)
-            for name, shape, dtype in (
-                ("left", (), np.int32),
-                ("right", (), np.int32),
-                ("kind", (), np.int32),
-                ("attribute", (), np.int32),
-                ("direction", schema.n_columns, np.float32),
-                ("threshold", (), np.float32),
-                ("gate_width", (), np.float32),
-                ("goes_left", n_categories, bool),
-                ("gain", (), np.float32),
+        self._n_categories = max((len(c) for c in schema.categories), default=0)
+        sizes = {
+            "outputs": schema.n_outputs,
+            "regressors": schema.n_regressors,
+            "coefficients": 1 + schema.n_regressors,
+            "columns": schema.n_columns,
+            "categories": self._n_categories,
+        }
+        start = LEAF_FIELDS | {"parent": -1, "stop_reason": StopReason.SPLIT}
+        start |= {"larger_left": True, "standard_error": np.nan}
+        types = dict.fromkeys(WHOLE, np.int32) | dict.fromkeys(_SINGLE, np.float32)
+        types |= {"goes_left": bool, "larger_left": bool}
+        self._blank = {
+            name: np.full(
+                [sizes[axis] for axis in axes],
+                start.get(name, 0),
+                types.get(name, np.float64),
             )
+            for name, (_, *axes) in AXES.items()
+            if name != "further"
         }
         self._further: list[dict[str, np.ndarray]] = []
         self._n_nodes = 0
         self._room = {
-            name: np.empty((0, *np.shape(value)), np.asarray(value).dtype)
+            name: np.empty((0, *value.shape), value.dtype)
             for name, value in self._blank.items()
         }
         self._tree = np.arange(n_trees)
@@ -73,10 +65,6 @@ class Builder:
         chosen = np.zeros(self._n_nodes, bool)
         chosen[some] = True
         return chosen[node]
-
-    def stop(self, node: np.ndarray, reason: np.ndarray | StopReason) -> None:
-        """Record why nodes are not split further."""
-        self.arrays["stop_reason"][node] = reason
 
     def split(
         self, parents: Frontier, splits: Split, larger_left: np.ndarray
@@ -176,11 +164,8 @@ class Builder:
 
 
 def _best_first(tree: Tree, max_leaf_nodes: int | None) -> np.ndarray:
-    """Mask of nodes that best-first growth to a number of leaves would split.
-
-    A node's split does not depend on when it is made, so the full tree can be cut
-    afterwards: the largest gain is split first.
-    """
+    """Mask of nodes that best-first growth to a number of leaves would split."""
+    # A node's split does not depend on when it is made: trees are cut afterwards.
     inner = ~tree.is_leaf
     if max_leaf_nodes is None or inner.sum() < max_leaf_nodes:
         return np.ones(tree.n_nodes, bool)

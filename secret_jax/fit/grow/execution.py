@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -33,7 +33,7 @@ class GrowOptions:
     max_depth: int | None = None
     max_leaf_nodes: int | None = None
     # Attributes that every node draws, by its key and so by that of its root, to be
-    # split on (`secret_jax.fit.grow.attributes`); None: all.
+    # split on (`secret_jax.fit.grow.grower`); None: all.
     max_features: int | None = None
     # Whether trees of a most number of leaves make several of their best splits at a
     # time, not the best one first.
@@ -42,6 +42,8 @@ class GrowOptions:
     models_of_all: bool = False
     # Splits of the user, from the root of every tree down.
     fixed: FixedSplits | None = None
+    # Accelerators that the rows of trees may be divided among.
+    devices: tuple[Any, ...] = ()
 
 
 class Found(NamedTuple):

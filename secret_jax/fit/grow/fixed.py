@@ -20,13 +20,7 @@ _FORM = (
 class FixedSplits(NamedTuple):
     """Some splits, each with the positions of those below it."""
 
-    # kind, attribute, direction, threshold, goes_left: as in
-    # `secret_jax.splits.interface.Split`, with a leading axis.
-    kind: np.ndarray
-    attribute: np.ndarray
-    direction: np.ndarray
-    threshold: np.ndarray
-    goes_left: np.ndarray
+    comparison: Comparison  # with a leading axis of splits
     # (n_splits, 2), int: position of the split of the left and the right child; -1: it
     # is searched.
     below: np.ndarray
@@ -35,10 +29,12 @@ class FixedSplits(NamedTuple):
         """Replace found splits; -1 keeps one. Their gain is infinite: none is cut."""
         chosen, own = position >= 0, position[position >= 0]
         changed = {name: np.array(getattr(splits, name)) for name in Split._fields[:8]}
-        for name in ("kind", "attribute", "direction", "threshold"):
-            changed[name][chosen] = getattr(self, name)[own]
+        fields = self.comparison._asdict()
+        subset = fields.pop("goes_left")
+        for name, array in fields.items():
+            changed[name][chosen] = array[own]
         changed["goes_left"][chosen] = False  # beyond the categories is padding
-        changed["goes_left"][chosen, : self.goes_left.shape[1]] = self.goes_left[own]
+        changed["goes_left"][chosen, : subset.shape[1]] = subset[own]
         changed["gain"][chosen], changed["pure"][chosen] = np.inf, False
         further = []
         for one in splits.further:
@@ -73,8 +69,8 @@ def fixed_splits_of(given: Any, schema: TableSchema) -> FixedSplits | None:
         return position
 
     add(given)
-    arrays = [np.array(each) for each in zip(*found, strict=True)]
-    return FixedSplits(*arrays)
+    *arrays, below = (np.array(each) for each in zip(*found, strict=True))
+    return FixedSplits(Comparison(*arrays), below)
 
 
 def columns_of_fixed(given: Any) -> set[str]:

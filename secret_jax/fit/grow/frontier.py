@@ -38,18 +38,10 @@ class Root:
     max_leaf_nodes: int | None = None
     max_depth: int | None = None
 
-    def targets_of(self, rows: Rows) -> np.ndarray:
-        """Its targets, or those of its rows in a table."""
-        return rows.targets[self.rows] if self.targets is None else self.targets
-
-    def weight_of(self, rows: Rows) -> np.ndarray:
-        """Its weights, or those of its rows in a table."""
-        return rows.weight[self.rows] if self.weight is None else self.weight
-
-    def rows_of(self, rows: Rows) -> Rows:
-        """Take its rows out of a table, with its targets and weights."""
-        table = rows.table.take(self.rows)
-        return Rows(table, self.targets_of(rows), self.weight_of(rows))
+    def lesson(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+        """Its targets and weights, or those of its rows in a table."""
+        targets = rows.targets[self.rows] if self.targets is None else self.targets
+        return targets, rows.weight[self.rows] if self.weight is None else self.weight
 
 
 class Places(NamedTuple):
@@ -69,13 +61,13 @@ class Places(NamedTuple):
     def of(cls, rows: Rows, roots: Sequence[Root]) -> Places:
         """Collect the rows of roots over a table."""
         row = np.concatenate([root.rows for root in roots])
-        targets = [root.targets_of(rows) for root in roots]
-        weight = [root.weight_of(rows) for root in roots]
+        parts = zip(*(root.lesson(rows) for root in roots), strict=True)
+        targets, weight = map(np.concatenate, parts)
         return cls(
             rows.table,
             row,
-            np.concatenate(targets).astype(np.float32),
-            np.concatenate(weight).astype(np.float64),
+            targets.astype(np.float32),
+            weight.astype(np.float64),
             np.arange(len(row)),
         )
 
@@ -140,23 +132,19 @@ class Frontier(NamedTuple):
     def children(
         self, node: np.ndarray, middle: np.ndarray, weight: np.ndarray
     ) -> Frontier:
-        """Make the next level: both children of every node.
+        """Both children of every node.
 
-        ``node`` (2 * n_nodes,), int: ids of the left and the right child of every node
-        in turn; ``middle`` (n_nodes,), int: where the rows of the right child begin;
-        ``weight`` (2 * n_nodes,), float64.
+        ``node``, ``weight`` (2 * n_nodes,): ids and weights, left and right in turn;
+        ``middle`` (n_nodes,): where the rows of the right child begin.
         """
-
-        def interleaved(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-            return np.stack([left, right], axis=1).reshape(2 * len(left))
-
         twice = Frontier(*(np.repeat(array, 2, axis=0) for array in self))
+        keys = mix(self.key), mix(self.key ^ np.uint64(1))
         return twice._replace(
             node=node,
-            start=interleaved(self.start, middle),
-            stop=interleaved(middle, self.stop),
+            start=np.stack([self.start, middle], axis=1).ravel(),
+            stop=np.stack([middle, self.stop], axis=1).ravel(),
             weight=weight,
-            key=interleaved(mix(self.key), mix(self.key ^ np.uint64(1))),
+            key=np.stack(keys, axis=1).ravel(),
         )
 
 
@@ -165,10 +153,9 @@ def partition(
 ) -> np.ndarray:
     """Partition the rows of several nodes stably in two, in place.
 
-    ``order`` (n_rows,), int64: row ids, contiguous for each node; changed in place;
-    ``starts``, ``stops`` (n_nodes,): slices of the nodes in ``order``; ``go_left`` (sum
-    of the slices' lengths,), bool: for the rows of the nodes, one slice after the
-    other. Returns (n_nodes,), int64: where the right child of each node begins.
+    ``order`` (n_rows,): changed in place; ``starts``, ``stops`` (n_nodes,): slices of
+    the nodes in it; ``go_left``: of their rows, one slice after the other. Returns
+    where the right child of each node begins, (n_nodes,).
     """
     position = slice_positions(starts, stops)
     # Keys of two bytes are sorted by counting.

@@ -15,23 +15,25 @@ import numpy as np
 
 from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
-from secret_jax.fit.grow.attributes import AttributeDraw
 from secret_jax.fit.grow.best_first import BestFirst
 from secret_jax.fit.grow.builder import Builder
-from secret_jax.fit.grow.execution import Execution, GrowOptions, no_splits
+from secret_jax.fit.grow.execution import Execution, Found, GrowOptions, no_splits
 from secret_jax.fit.grow.frontier import Frontier, Places, Root
 from secret_jax.fit.grow.on_device import OnDevice
 from secret_jax.fit.grow.on_host import OnHost
 from secret_jax.models.fitting import FittedNodes, NodeSummary, summary_of
 from secret_jax.models.interface import Models
 from secret_jax.runtime.devices import on_accelerator
+from secret_jax.runtime.hashing import mix, random_numbers
 from secret_jax.runtime.progress import UNTOLD, Stage
 from secret_jax.runtime.shapes import slice_positions
-from secret_jax.splits.interface import Split
+from secret_jax.splits.interface import Split, write_nodes
 from secret_jax.tree.structure import SplitKind, StopReason, Tree
 
 # A node of more rows gets its model from those that are searched.
 _MOST_ROWS = 1 << 16
+# Attributes are drawn by other random numbers than those of the finder, of one key.
+_OF_DRAWS = np.uint64(0x61747472)
 
 
 class Grown(NamedTuple):
@@ -72,9 +74,7 @@ def grown(
     growth, n_turns = _Growth(rows, schema, options, roots, enough is not None), 0
     while True:
         if len(growth.level.node):
-            depth = growth.depth_of(growth.level)
-            stage.at(detail=f"level {depth.max() + 1}")
-            growth.search()
+            growth.search(stage)
         if not growth.divide():
             break
         n_turns += 1
@@ -123,31 +123,33 @@ class _Growth:
         )
         self._leaves: list[Frontier] = []
 
-    def depth_of(self, level: Frontier) -> np.ndarray:
-        """Depth of the nodes of a level; a root's is 0."""
-        return self._builder.arrays["depth"][level.node]
-
-    def search(self) -> None:
+    def search(self, stage: Stage) -> None:
         """Find splits of the nodes of the level; those that have none are leaves."""
         level, options = self.level, self._options
-        reason = _reasons(
-            (StopReason.MIN_SAMPLES_SPLIT, level.weight < level.min_split_weight),
-            (StopReason.MIN_SAMPLES_LEAF, level.weight < 2 * level.min_leaf_weight),
-            (StopReason.MAX_DEPTH, self.depth_of(level) >= self._deepest[level.tree]),
-            (StopReason.MAX_LEAF_NODES, self._full),
-        )
+        depth = self._builder.arrays["depth"][level.node]
+        stage.at(detail=f"level {depth.max() + 1}")
+        # The first reason that holds.
+        why_not = {
+            StopReason.MIN_SAMPLES_SPLIT: level.weight < level.min_split_weight,
+            StopReason.MIN_SAMPLES_LEAF: level.weight < 2 * level.min_leaf_weight,
+            StopReason.MAX_DEPTH: depth >= self._deepest[level.tree],
+            StopReason.MAX_LEAF_NODES: self._full,
+        }
+        reason = np.select([*why_not.values()], [*why_not], StopReason.SPLIT)
         searched = reason == StopReason.SPLIT
         open_nodes = level.take(searched)
         splits, share = self._drawn.find(open_nodes)
         if options.fixed is not None:
             splits = options.fixed.put(splits, self._given[open_nodes.node])
         least = options.min_gain * splits.chance_gain
-        reason[searched] = why = _reasons(
-            (StopReason.PURE, splits.pure),
-            (StopReason.NO_USABLE_SPLIT, splits.kind == SplitKind.LEAF),
-            (StopReason.MIN_GAIN, splits.gain <= least),
-        )
-        self._builder.stop(level.node, reason)
+        why_not = {
+            StopReason.PURE: splits.pure,
+            StopReason.NO_USABLE_SPLIT: splits.kind == SplitKind.LEAF,
+            StopReason.MIN_GAIN: splits.gain <= least,
+        }
+        why = np.select([*why_not.values()], [*why_not], StopReason.SPLIT)
+        reason[searched] = why
+        self._builder.arrays["stop_reason"][level.node] = reason
         self._leaves.append(level.take(reason != StopReason.SPLIT))
         # The rows that the search saw stand for all rows of the node.
         gain = (splits.gain / share).astype(np.float32)
@@ -195,7 +197,7 @@ class _Growth:
 
     def stop(self, level: Frontier, why: StopReason) -> None:
         """Make leaves of nodes."""
-        self._builder.stop(level.node, why)
+        self._builder.arrays["stop_reason"][level.node] = why
         self._leaves.append(level)
 
     def so_far(self) -> tuple[list[Grown], np.ndarray]:
@@ -226,19 +228,49 @@ class _Waiting(NamedTuple):
         return _Waiting(self.level.take(chosen), self.splits.take(chosen))
 
 
-def _reasons(*rules: tuple[StopReason, np.ndarray]) -> np.ndarray:
-    """Why nodes are not split: the first rule that holds; SPLIT where none does."""
-    reason = np.full(len(rules[0][1]), StopReason.SPLIT)
-    for why, holds in reversed(rules):
-        reason[holds] = why
-    return reason
+class AttributeDraw:
+    """Searches every node on a few attributes, drawn for it alone, as forests do.
+
+    A node in which none of them gives a split is searched on all others: an attribute
+    that is constant in a node should not make it a leaf.
+
+    ``max_features``: attributes of a draw, of those that the root allows; None: all of
+    them.
+    """
+
+    def __init__(self, rows: Execution, schema: TableSchema, max_features: int | None):
+        self._rows, self._most = rows, max_features
+        # A column goes along with the indicators of its missing values or categories.
+        inputs = np.array([*schema.input_columns, *schema.discrete], int)
+        self._input = np.unique(inputs, return_inverse=True)[1]
+        self._n_inputs = n_inputs(schema)
+
+    def find(self, level: Frontier) -> Found:
+        """Splits of the nodes of a level; see `Execution.find`."""
+        if self._most is None or self._most >= self._n_inputs or not len(level.node):
+            return self._rows.find(level)
+        member = self._input[:, None] == np.arange(self._n_inputs)
+        number = random_numbers(mix(level.key ^ _OF_DRAWS), self._n_inputs)
+        number = np.where(level.allowed @ member, number, np.inf)
+        order = np.argsort(number, axis=1, kind="stable")
+        drawn = (np.argsort(order, axis=1) < self._most)[:, self._input]
+        found = self._rows.find(level._replace(allowed=level.allowed & drawn))
+        others = level.allowed & ~drawn
+        without = (found.splits.kind == SplitKind.LEAF) & ~found.splits.pure
+        without &= others.any(axis=1)
+        if without.any():
+            again = self._rows.find(level._replace(allowed=others).take(without))
+            write_nodes(found.splits, without, again.splits)
+        return found
+
+
+def n_inputs(schema: TableSchema) -> int:
+    """Input columns that trees may split on; a date is as many as it has parts."""
+    return len({*schema.input_columns, *schema.discrete})
 
 
 class NodeModels:
-    """Fits the nodes of each level, each shrunk toward its parent's model.
-
-    Nothing is fitted if the finder asks for no model.
-    """
+    """Fits the nodes of each level, if the finder asks for models of them."""
 
     def __init__(self, rows: Execution, options: GrowOptions):
         self._rows, self._model = rows, options.finder.node_model
@@ -266,10 +298,7 @@ class NodeModels:
     def of_trees(
         self, number: np.ndarray, sizes: Sequence[int]
     ) -> list[FittedNodes | None]:
-        """The fitted nodes of each tree; None where a model is not of all rows.
-
-        ``number``: see `Builder.finish`; ``sizes``: nodes of each tree.
-        """
+        """Fitted nodes of each tree; None where a model is not of all its rows."""
         if not self._parts:
             return [None] * len(sizes)
         # Nodes come after those above them: the first of a number is the one that

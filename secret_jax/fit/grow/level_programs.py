@@ -1,19 +1,23 @@
 """What accelerators compute for a level: divide rows, add them up, search nodes.
 
 Functions of `Tiles` and of what the host says of nodes; `secret_jax.fit.grow.on_device`
-calls them.
+calls them. On a mesh of devices each runs them for its own rows.
 """
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import Array
 
+from secret_jax.data.kernels import reads_once
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.tiles import TiledRows
 from secret_jax.fit.grow.execution import checked_splits
@@ -21,11 +25,15 @@ from secret_jax.models.statistics import ROUNDING_32, NodeStatistics
 from secret_jax.runtime.devices import chosen_device, runs_triton
 from secret_jax.runtime.linalg import AnyArray, safe_divide
 from secret_jax.runtime.programs import program
+from secret_jax.splits.em_kernel import products_about
 from secret_jax.splits.interface import Level, Roles, Split, SplitFinder
-from secret_jax.tree.comparisons import goes_left
+from secret_jax.tree.walk import goes_left
 
 # Numbers of rows come back in two parts that float32 holds.
 _PART = 1 << 16
+# Axis of a mesh; arrays whose first axis lies along it, device by device, and others.
+AXIS = "devices"
+APART, SHARED = PartitionSpec(AXIS), PartitionSpec()
 
 
 class Seen(NamedTuple):
@@ -55,7 +63,7 @@ class Given(NamedTuple):
     """What becomes of the rows of nodes: arrays with a leading axis of nodes."""
 
     kept: AnyArray  # (n_nodes, 2), bool: whether rows on the left, on the right are
-    start: AnyArray  # (n_nodes,), int32: where the rows begin in the order
+    start: AnyArray  # (n_nodes,), int32: where the rows begin in each device's order
     discrete: AnyArray  # (n_nodes,), bool
     attribute: AnyArray  # (n_nodes,), int32: of discrete splits
     direction: AnyArray  # (n_nodes, n_columns), float32
@@ -115,7 +123,34 @@ class Traced:
         )
 
 
-@program(static_argnames=("n_tiles", "tile"))
+def _on_each(*arguments_lie: Any, found_lies: Any) -> Callable[..., Any]:
+    """Decorate what a device does with its own rows: on a mesh they all do it."""
+
+    def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def on_mesh(*arguments: Any, mesh: Mesh | None = None, **static: Any) -> Any:
+            own = functools.partial(function, mesh=mesh, **static)
+            if mesh is not None:
+                own = jax.shard_map(
+                    own,
+                    mesh=mesh,
+                    in_specs=arguments_lie,
+                    out_specs=found_lies,
+                    check_vma=False,  # loops begin with what all devices have
+                )
+            return own(*arguments)
+
+        return on_mesh
+
+    return decorated
+
+
+def _axis_of(mesh: Mesh | None) -> str | None:
+    return None if mesh is None else AXIS
+
+
+@program(static_argnames=("n_tiles", "tile", "triton", "mesh"))
+@_on_each(*[APART] * 6, found_lies=APART)
 def laid_out(
     x: AnyArray,
     codes: AnyArray,
@@ -126,13 +161,15 @@ def laid_out(
     *,
     n_tiles: int,
     tile: int,
+    triton: bool,
+    mesh: Mesh | None = None,
 ) -> Tiles:
     """Put the rows of roots into tiles.
 
     ``x``, ``codes``: of a table; ``row``, ``targets``, ``weight`` (n_places, ...): of
     the places, root by root; ``length`` (n_nodes,), int32: of the roots.
     """
-    rows = TiledRows.of(length, n_tiles, tile)
+    rows = TiledRows.of(length, n_tiles, tile, triton, _axis_of(mesh))
     begin = jnp.cumsum(length) - length
     number = jnp.arange(n_tiles, dtype=jnp.int32) - rows.first[rows.node]
     place = (begin[rows.node] + number * tile)[:, None] + jnp.arange(tile)
@@ -148,20 +185,29 @@ def laid_out(
     return Tiles._make([rows, *of_table, *of_places, place, order])
 
 
-@program(static_argnames=("n_nodes",))
-def roomier(tiles: Tiles, *, n_nodes: int) -> Tiles:
+@program(static_argnames=("n_nodes", "mesh"))
+@_on_each(APART, found_lies=APART)
+def roomier(tiles: Tiles, *, n_nodes: int, mesh: Mesh | None = None) -> Tiles:
     """Make room for more nodes, each with a tile that it may not fill."""
 
     def longer(values: Array) -> Array:
         return jnp.pad(values, [(0, n_nodes)] + [(0, 0)] * (values.ndim - 1))
 
-    n_tiles = len(tiles.x) + n_nodes
-    rows = TiledRows.of(longer(tiles.rows.length), n_tiles, tiles.rows.tile)
+    n_tiles, old = len(tiles.x) + n_nodes, tiles.rows
+    length = longer(old.length)
+    rows = TiledRows.of(length, n_tiles, old.tile, old.triton, _axis_of(mesh))
     return Tiles._make([rows, *map(longer, tiles[1:6]), tiles.order])
 
 
-@program(static_argnames=("n_regressors",))
-def divided(tiles: Tiles, given: Given, *, n_regressors: int) -> tuple[Tiles, Array]:
+@program(static_argnames=("n_regressors", "mesh"))
+@_on_each(
+    APART,
+    Given(*[SHARED] * len(Given._fields))._replace(start=APART),
+    found_lies=(APART, SHARED),
+)
+def divided(
+    tiles: Tiles, given: Given, *, n_regressors: int, mesh: Mesh | None = None
+) -> tuple[Tiles, Array]:
     """Divide the rows of nodes, stably, and add up those of the new nodes.
 
     Returns the tiles and, for `statistics_of`, one array of shape (n_nodes, n_numbers).
@@ -179,12 +225,13 @@ def divided(tiles: Tiles, given: Given, *, n_regressors: int) -> tuple[Tiles, Ar
     # Tiles of nodes without rows are none; their first one may be beyond the last.
     before = before - before[jnp.minimum(rows.first, n_tiles - 1)][rows.node]
     rank = rank - 1 + before[:, :, None]  # among those of their node and side
-    length = rows.sums(side.astype(jnp.int32))  # (n_nodes, 2)
+    here = replace(rows, axis=None)
+    length = here.sums(side.astype(jnp.int32))  # (n_nodes, 2)
 
     number = jnp.cumsum(given.kept.ravel()).reshape(-1, 2) - 1  # of new nodes
     is_new = given.kept & (number == jnp.arange(rows.n_nodes)[:, None, None])
     new_length = jnp.sum(jnp.where(is_new, length, 0), axis=(1, 2), dtype=jnp.int32)
-    new = TiledRows.of(new_length, n_tiles, tile)
+    new = TiledRows.of(new_length, n_tiles, tile, rows.triton, _axis_of(mesh))
 
     start = jnp.stack([given.start, given.start + length[:, 0]], axis=1)
     at = _where(side, start[rows.node], rank, len(tiles.order))
@@ -257,21 +304,26 @@ def _sums(tiles: Tiles, n_regressors: int) -> Array:
     joint = jnp.concatenate([one, tiles.x[:, :n_regressors], targets], axis=1)
     mean = rows.sums(weight * joint)
     mean = safe_divide(mean[:, 1:], mean[:, :1])
-    joint = jnp.concatenate([one, joint[:, 1:] - rows.spread(mean)], axis=1)
-    products = rows.products(weight * joint, joint)
-    length = jnp.stack([rows.length // _PART, rows.length % _PART], axis=1)
-    parts = [length.astype(jnp.float32), mean, products.reshape(rows.n_nodes, -1)]
-    parts += [rows.least(targets), -rows.least(-targets)]
-    return jnp.concatenate(parts, axis=1)
+    if reads_once(rows, joint.shape[1]):
+        arrays = tiles.x[:, :n_regressors], targets
+        products, _ = products_about(rows, [mean[:, None]], arrays, weight)
+    else:
+        joint = jnp.concatenate([one, joint[:, 1:] - rows.spread(mean)], axis=1)
+        products = rows.products(weight * joint, joint)
+    lengths = rows.lengths
+    length = jnp.stack([lengths // _PART, lengths % _PART], axis=1)
+    parts = [mean, products, rows.least(targets), -rows.least(-targets), length]
+    parts = [part.reshape(rows.n_nodes, -1) for part in parts]
+    return jnp.concatenate([part.astype(jnp.float32) for part in parts], axis=1)
 
 
 def statistics_of(
     sums: np.ndarray, n_regressors: int, n_outputs: int
 ) -> tuple[np.ndarray, NodeStatistics]:
-    """Numbers of rows, and statistics, from the sums of `divided`."""
+    """Numbers of rows on each device, and statistics, from the sums of `divided`."""
     width = n_regressors + n_outputs
-    sizes = [2, width, (1 + width) ** 2, n_outputs, n_outputs]
-    length, mean, products, lower, upper = np.split(sums, np.cumsum(sizes)[:-1], axis=1)
+    sizes = [width, (1 + width) ** 2, n_outputs, n_outputs]
+    mean, products, lower, upper, parts = np.split(sums, np.cumsum(sizes), axis=1)
     products = products.reshape(-1, 1 + width, 1 + width)
     weight = products[:, 0, 0]
     # The mean about which they are was rounded.
@@ -286,24 +338,32 @@ def statistics_of(
         upper=upper,
         rounding=np.full(len(sums), ROUNDING_32),
     )
-    return (length @ [_PART, 1]).astype(int), statistics
+    high, low = np.split(parts, 2, axis=1)
+    return (_PART * high + low).astype(int), statistics
 
 
-@program(static_argnames=("n_rows",))
-def samples(tiles: Tiles, node: AnyArray, *, n_rows: int) -> Seen:
-    """Take out the first rows of some nodes; -1 stands for none."""
+@program(static_argnames=("n_rows", "mesh"))
+@_on_each(APART, SHARED, found_lies=APART)
+def samples(
+    tiles: Tiles, node: AnyArray, *, n_rows: int, mesh: Mesh | None = None
+) -> Seen:
+    """Take out the first rows of some nodes, on each device; -1 stands for none."""
+    del mesh  # each for itself
     length = jnp.where(node >= 0, tiles.rows.length[node], 0)
-    some = replace(tiles.rows, length=length, first=tiles.rows.first[node])
+    some = replace(tiles.rows, length=length, first=tiles.rows.first[node], axis=None)
     first = (some.head(values, n_rows) for values in tiles[1:5])
     return Seen(length, *first)
 
 
-@program(static_argnames=("traced",), small_steps=True)
-def searched(seen: Seen, asked: Asked, *, traced: Traced) -> Array:
+@program(static_argnames=("traced", "mesh"), small_steps=True)
+@_on_each(APART, SHARED, found_lies=SHARED)
+def searched(
+    seen: Seen, asked: Asked, *, traced: Traced, mesh: Mesh | None = None
+) -> Array:
     """The share of each node's weight that the search saw, then its best split."""
     rows, x, codes, targets, weight = seen
     if not isinstance(rows, TiledRows):
-        rows = TiledRows.samples(rows, weight.shape[-1])
+        rows = TiledRows.samples(rows, weight.shape[-1], _axis_of(mesh))
     rows = replace(rows, triton=traced.triton)
     # Of nodes that nobody asks about no row counts.
     weight = jnp.where(rows.spread(asked.weight > 0), weight, 0.0)

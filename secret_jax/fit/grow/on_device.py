@@ -7,15 +7,20 @@ verbs of `secret_jax.data.tiles`: on all tiles, or on the first rows of nodes, w
 
 Shapes are those of the table and of the number of nodes that programs have room for,
 never of a level.
+
+Of rows that were given on several devices each grows its own: a stretch of every root,
+of equal parts. Dividing moves no row to another device, a search sums over all of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from typing import Any
 
 import jax
 import numpy as np
+from jax.sharding import Mesh, NamedSharding
 
 from secret_jax.data.rows import Table
 from secret_jax.data.schema import TableSchema
@@ -28,9 +33,12 @@ from secret_jax.fit.grow.execution import (
 )
 from secret_jax.fit.grow.frontier import Frontier, Places
 from secret_jax.fit.grow.level_programs import (
+    APART,
+    AXIS,
     Asked,
     Given,
     Seen,
+    Tiles,
     Traced,
     divided,
     laid_out,
@@ -41,9 +49,9 @@ from secret_jax.fit.grow.level_programs import (
     unpacked,
 )
 from secret_jax.models.statistics import NodeStatistics
-from secret_jax.runtime.devices import is_out_of_memory, on_accelerator
+from secret_jax.runtime.devices import chosen_device, is_out_of_memory, on_accelerator
 from secret_jax.runtime.hashing import random_numbers
-from secret_jax.runtime.shapes import bucket, next_power_of_two, padded
+from secret_jax.runtime.shapes import bucket, next_power_of_two, padded, slice_positions
 from secret_jax.splits.interface import Split
 from secret_jax.tree.structure import SplitKind
 
@@ -60,7 +68,7 @@ _FEWEST_ROWS, _FEW_ROWS = 1 << 16, 1 << 17
 
 
 class OnDevice(Execution):
-    """Rows of growing trees in the memory of an accelerator.
+    """Rows of growing trees in the memory of an accelerator, or of several.
 
     Parameters
     ----------
@@ -82,6 +90,8 @@ class OnDevice(Execution):
     ):
         self._schema, self._finder = schema, options.finder
         self._n_rows, self._sample = len(places.row), options.sample
+        self._mesh = _mesh(options.devices, places)
+        self._n_devices = 1 if self._mesh is None else self._mesh.size
         self._unweighted = bool((places.weight == 1.0).all())
         any_oblique = bool(roots.oblique.any()) and schema.n_columns > 1
         self._traced = Traced.of(schema, options.finder, any_oblique)
@@ -92,19 +102,15 @@ class OnDevice(Execution):
         more = 1 if options.sample is None else _MORE
         self._room = bucket(len(roots.node), smallest=more * self._n_samples)
         tile = min(max(next_power_of_two(n_columns), _TILE), _LARGEST_TILE)
-        # Of the nodes that have tiles: begins in the order, and numbers of rows.
-        self._start, self._length = roots.start, roots.stop - roots.start
+        # Of the nodes that have tiles: numbers of rows on each device, and where they
+        # begin in its order. Both add up to those of the order of all rows.
+        edges = np.arange(self._n_devices + 1)
+        edges = (roots.stop - roots.start)[:, None] * edges // self._n_devices
+        self._length = np.diff(edges, axis=1)
+        ends = np.cumsum(np.pad(self._length, [(1, 0), (0, 0)]), axis=0)
+        self._start, self._ends = ends[:-1], [ends]  # of the roots; more when divided
         with self._in_its_memory():
-            n_places = _room_for(self._n_rows)
-            self._tiles = laid_out(
-                *resident(places.table),
-                padded(places.row.astype(np.int32), n_places),
-                padded(places.targets, n_places),
-                padded(places.weight.astype(np.float32), n_places),
-                padded(self._length.astype(np.int32), self._room),
-                n_tiles=n_places // tile + self._room,
-                tile=tile,
-            )
+            self._tiles = self._laid_out(places, roots.start[:, None] + edges, tile)
         self._run(np.ones(len(self._start), int), self._given())
 
     def find(self, level: Frontier) -> Found:
@@ -127,11 +133,14 @@ class OnDevice(Execution):
             wanted = np.full((len(parts), self._n_samples), -1, np.int32)
             for own, part in zip(wanted, parts, strict=True):
                 own[: len(part)] = slot[part]
-            n_rows = self._sample
-            seen = [samples(self._tiles, own, n_rows=n_rows) for own in wanted]
+            n_rows = self._most_seen
+            seen = [
+                samples(self._tiles, own, n_rows=n_rows, mesh=self._mesh)
+                for own in wanted
+            ]
         with self._in_its_memory():
             found = [
-                searched(*each, traced=self._traced)
+                searched(*each, traced=self._traced, mesh=self._mesh)
                 for each in zip(seen, asked, strict=True)
             ]
             numbers = np.concatenate([np.asarray(each) for each in found])
@@ -157,14 +166,65 @@ class OnDevice(Execution):
         given.goes_left[slot] = splits.goes_left
         left = (np.cumsum(n_new) - n_new)[slot]
         self._run(n_new, given)
-        middle = parents.start + self._length[left]
-        self._start[left + 1] = middle
-        weight = self._statistics.weight
+        begin = self._start[left] + self._length[left]
+        self._start[left + 1] = begin
+        self._ends.append(begin)
+        middle, weight = begin.sum(axis=1), self._statistics.weight
         return Division(middle, weight[left], weight[left + 1])
 
     def order(self) -> np.ndarray:
         """The order of all rows, read from the device."""
-        return np.asarray(self._tiles.order)[: self._n_rows].astype(np.int64)
+        order = np.asarray(self._tiles.order)
+        if self._mesh is None:
+            return order[: self._n_rows].astype(np.int64)
+        shift = len(order) // self._n_devices * np.arange(self._n_devices)
+
+        def device_by_device(ends: np.ndarray) -> np.ndarray:
+            """Where the rows of neighbouring slices lie, one slice after the other."""
+            ends = np.sort(ends, axis=0) + shift
+            return slice_positions(ends[:-1].ravel(), ends[1:].ravel())
+
+        place = np.empty(len(order), np.int64)
+        place[device_by_device(self._ends[0])] = np.arange(self._n_rows)
+        order = (order.reshape(self._n_devices, -1) + shift[:, None]).ravel()
+        return place[order[device_by_device(np.concatenate(self._ends))]]
+
+    @property
+    def _most_seen(self) -> int:
+        """Most rows of a node that a search sees on a device."""
+        return -(-(self._sample or self._n_rows) // self._n_devices)
+
+    def _laid_out(self, places: Places, edges: np.ndarray, tile: int) -> Tiles:
+        """Send stretches of the roots' rows to the devices, and put them into tiles."""
+        most = self._n_devices * int(self._length.sum(axis=0).max())
+        n_places = -(-_room_for(most) // self._n_devices)
+
+        def sent(values: np.ndarray, parts: Sequence[Any]) -> Any:
+            each = [padded(values[part], n_places) for part in parts]
+            if self._mesh is None:
+                return each[0]
+            lies = NamedSharding(self._mesh, APART)
+            return jax.device_put(np.concatenate(each), lies)
+
+        every: list[Any] = [slice(None)] * self._n_devices
+        if self._mesh is None:
+            parts, row = every, places.row.astype(np.int32)
+            table = resident(places.table)
+        else:
+            parts = list(map(slice_positions, edges.T[:-1], edges.T[1:]))
+            rows, row = [places.row[part] for part in parts], np.arange(n_places)
+            table = [sent(values, rows) for values in places.table]
+        return laid_out(
+            *table,
+            sent(row.astype(np.int32), every),
+            sent(places.targets, parts),
+            sent(places.weight.astype(np.float32), parts),
+            padded(self._length.astype(np.int32), self._room).T.ravel(),
+            n_tiles=-(-n_places // tile) + self._room,
+            tile=tile,
+            triton=self._traced.triton,
+            mesh=self._mesh,
+        )
 
     def _run(self, n_new: np.ndarray, given: Given) -> None:
         """Divide nodes into as many as are wanted of each, of neighbouring slots."""
@@ -172,16 +232,20 @@ class OnDevice(Execution):
         with self._in_its_memory():
             if n_new.sum() > self._room:
                 more = bucket(n_new.sum(), smallest=self._room) - self._room
-                self._tiles = roomier(self._tiles, n_nodes=more)
+                self._tiles = roomier(self._tiles, n_nodes=more, mesh=self._mesh)
                 self._room += more
                 given = Given(*(padded(array, self._room) for array in given))
+            given = given._replace(start=given.start.T.ravel())  # device by device
             n = self._schema.n_regressors
-            self._tiles, sums = divided(self._tiles, given, n_regressors=n)
+            self._tiles, sums = divided(
+                self._tiles, given, n_regressors=n, mesh=self._mesh
+            )
             sums = np.asarray(sums)[: n_new.sum()].astype(np.float64)
-        self._start = np.repeat(self._start, n_new)
+        self._start = np.repeat(self._start, n_new, axis=0)
         self._length, found = statistics_of(sums, n, self._schema.n_outputs)
         if self._unweighted:  # exact, whatever their number
-            found = found._replace(weight=self._length.astype(np.float64))
+            weight = self._length.sum(axis=1, dtype=np.float64)
+            found = found._replace(weight=weight)
         self._statistics = found
 
     def _given(self) -> Given:
@@ -201,15 +265,15 @@ class OnDevice(Execution):
     def _slots(self, level: Frontier) -> np.ndarray:
         """Places of nodes among those that have tiles."""
         # A side without rows begins where another node does.
-        some = np.flatnonzero(self._length)
-        return some[np.searchsorted(self._start[some], level.start)]
+        some = np.flatnonzero(self._length.sum(axis=1))
+        return some[np.searchsorted(self._start.sum(axis=1)[some], level.start)]
 
     def _asked(self, level: Frontier, slot: np.ndarray, n_slots: int) -> Asked:
         """What the search needs to know of nodes, in their slots."""
-        length, n_columns = level.stop - level.start, self._schema.n_columns
+        length, n_columns = self._length[self._slots(level)], self._schema.n_columns
         asked = Asked(
             weight=level.weight,
-            sampled=length > (self._sample or self._n_rows),
+            sampled=(length > self._most_seen).any(axis=1),
             min_weight=level.min_leaf_weight,
             random=random_numbers(level.key, self._finder.n_random(n_columns)),
             model=level.model,
@@ -244,6 +308,20 @@ def _in_memory_of_device(n_rows: int, n_columns: int, n_nodes: int) -> Iterator[
             "time, are too many for the memory of the device. Give fewer rows, grow "
             "smaller trees (max_depth, max_leaf_nodes), or say device='cpu'."
         ) from error
+
+
+def _mesh(devices: Sequence[Any], places: Places) -> Mesh | None:
+    """The devices that divide rows of the host among them; None for a single one.
+
+    So many as have the least rows that programs have room for, of the kind of the one
+    that computes. A table that is on it already, for many trees, stays.
+    """
+    platform = chosen_device().platform
+    there = [device for device in devices if device.platform == platform]
+    there = there[: len(places.row) // _FEWEST_ROWS]
+    if len(there) < 2 or not isinstance(places.table.x, np.ndarray):
+        return None
+    return Mesh(np.array(there), (AXIS,))
 
 
 def resident(table: Table) -> Table:

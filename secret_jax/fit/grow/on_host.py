@@ -26,7 +26,7 @@ from secret_jax.runtime.hashing import random_numbers
 from secret_jax.runtime.parallel import in_blocks, side_by_side
 from secret_jax.runtime.shapes import slice_positions
 from secret_jax.splits.interface import Level, Roles, Split, write_nodes
-from secret_jax.tree.comparisons import left_of
+from secret_jax.tree.walk import left_of
 
 # More rows than the first number are searched in an even number of parts, each of
 # about the second number of rows: enough for a thread of its own. The same on every
@@ -156,11 +156,7 @@ def _decided(
 
 
 def _parts(n_rows: np.ndarray, oblique: np.ndarray) -> Iterator[np.ndarray]:
-    """Nodes that are searched together, apart where oblique splits are looked for.
-
-    They are of like numbers of rows: what is made of nodes of one length takes fewer
-    calls, and less padding.
-    """
+    """Nodes searched together: of like numbers of rows, those without oblique apart."""
     for index in filter(len, (np.flatnonzero(~oblique), np.flatnonzero(oblique))):
         index = index[np.argsort(n_rows[index], kind="stable")]
         last = np.cumsum(n_rows[index])

@@ -164,7 +164,9 @@ class _Meeting:
         try:
             for group in list(_groups(waiting)):
                 try:
-                    found = _grown_as_one([growth for growth, _ in group])
+                    growths = [growth for growth, _ in group]
+                    one = len(group) == 1
+                    found = [grown(*growths[0])] if one else _Joint(growths).grown()
                 except BaseException as error:  # of fits of one form: of them all
                     found = [error] * len(group)
                 for (_, own), trees in zip(group, found, strict=True):
@@ -219,79 +221,78 @@ def _form(growth: Growth) -> Hashable:
     )
 
 
-def _grown_as_one(growths: Sequence[Growth]) -> list[list[Grown] | BaseException]:
-    """Trees of several growths of one form, or what a monitor of one has raised."""
-    first = growths[0]
-    if len(growths) == 1:
-        return [grown(*first)]
-    starts = np.cumsum([0, *(each.rows.n_rows for each in growths)])
-    last = np.cumsum([len(each.roots) for each in growths]).tolist()
-    places = [slice(*ends) for ends in zip([0, *last[:-1]], last, strict=True)]
-    roots = [
-        replace(root, rows=root.rows + start, max_depth=each.options.max_depth)
-        for each, start in zip(growths, starts, strict=False)
-        for root in each.roots
-    ]
+class _Joint:
+    """Growths of one form that are one; what one of their monitors raises ends it."""
 
-    def of_each(trees: Sequence[Grown]) -> list[list[Grown]]:
+    def __init__(self, growths: Sequence[Growth]):
+        self._growths, first = growths, growths[0]
+        last = np.cumsum([len(each.roots) for each in growths]).tolist()
+        self._places = list(map(slice, [0, *last], last))
+        self._errors: dict[int, BaseException] = {}
+        self._ended: set[int] = set()
+        starts = np.cumsum([0, *(each.rows.n_rows for each in growths)])
+        roots = [
+            replace(root, rows=root.rows + start, max_depth=each.options.max_depth)
+            for each, start in zip(growths, starts, strict=False)
+            for root in each.roots
+        ]
+        self._whole = Growth(
+            rows=join([each.rows for each in growths]),
+            schema=first.schema,
+            options=replace(first.options, max_depth=None),
+            roots=roots,
+            stage=Stage(first.stage.name, self._told),
+            enough=None if first.enough is None else self._enough,
+        )
+
+    def grown(self) -> list[list[Grown] | BaseException]:
+        """Trees of each, or what its monitor has raised."""
+        found = self._of_each(grown(*self._whole))
+        return [self._errors.get(i, trees) for i, trees in enumerate(found)]
+
+    def _of_each(self, trees: Sequence[Grown]) -> list[list[Grown]]:
         return [
             [
                 each._replace(tree=replace(each.tree, schema=growth.schema))
                 for each in trees[place]
             ]
-            for growth, place in zip(growths, places, strict=True)
+            for growth, place in zip(self._growths, self._places, strict=True)
         ]
 
-    errors: dict[int, BaseException] = {}
-
-    def told(step: Step) -> None:
-        for i, growth in enumerate(growths):
+    def _told(self, step: Step) -> None:
+        for i, growth in enumerate(self._growths):
             try:
                 growth.stage.at(step.done, step.total, step.detail)
             except BaseException as error:  # of this fit alone
-                errors.setdefault(i, error)
+                self._errors.setdefault(i, error)
 
-    ended_early: set[int] = set()
-
-    def enough(n_levels: int, so_far: SoFar) -> np.ndarray:
+    def _enough(self, n_levels: int, so_far: SoFar) -> np.ndarray:
         ended = [np.zeros(0, int)]
-        present = cache(lambda: _present(so_far, of_each))  # once for all of them
-
-        for i, growth in enumerate(growths):
-            if i in ended_early:
+        present = cache(lambda: self._present(so_far))  # once for all of them
+        for i, growth in enumerate(self._growths):
+            if i in self._ended:
                 continue
             assert growth.enough is not None
             try:
-                if i in errors:
-                    raise errors[i]
+                if i in self._errors:
+                    raise self._errors[i]
                 nodes = growth.enough(n_levels, lambda i=i: present()[i][:2])
             except BaseException as error:  # of this fit alone
-                errors[i], nodes = error, slice(None)
-                ended_early.add(i)
+                self._errors[i], nodes = error, slice(None)
+                self._ended.add(i)
             if isinstance(nodes, slice) or len(nodes):
                 ended.append(present()[i][2][nodes])
         return np.concatenate(ended)
 
-    options = replace(first.options, max_depth=None)
-    rows = join([each.rows for each in growths])
-    callback = None if first.enough is None else enough
-    stage = Stage(first.stage.name, told)
-    found = of_each(grown(rows, first.schema, options, roots, stage, callback))
-    return [errors.get(i, trees) for i, trees in enumerate(found)]
-
-
-def _present(
-    so_far: SoFar, of_each: Callable[[Sequence[Grown]], list[list[Grown]]]
-) -> list[tuple[list[Grown], np.ndarray, np.ndarray]]:
-    """Of each growth its trees, its nodes' numbers in them, and which nodes these are.
-
-    Nodes by the order of creation, as `SoFar` has them.
-    """
-    trees, number = so_far()
-    found, first = [], 0
-    for own in of_each(trees):
-        size = sum(one.tree.n_nodes for one in own)
-        mine = np.flatnonzero((number >= first) & (number < first + size))
-        found.append((own, number[mine] - first, mine))
-        first += size
-    return found
+    def _present(
+        self, so_far: SoFar
+    ) -> list[tuple[list[Grown], np.ndarray, np.ndarray]]:
+        """Of each its trees, its nodes' numbers in them, and which nodes these are."""
+        trees, number = so_far()
+        found, first = [], 0
+        for own in self._of_each(trees):
+            size = sum(one.tree.n_nodes for one in own)
+            mine = np.flatnonzero((number >= first) & (number < first + size))
+            found.append((own, number[mine] - first, mine))
+            first += size
+        return found

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from secret_jax.data.rows import Rows
-from secret_jax.models.errors import node_errors
+from secret_jax.models.fitting import node_errors
 from secret_jax.tree.reshape import compact
 from secret_jax.tree.structure import Tree
 from secret_jax.tree.totals import levels_of_splits
@@ -162,8 +162,7 @@ def training_path(tree: Tree, rows: Rows) -> tuple[PruningPath, np.ndarray]:
 def penalised(tree: Tree, penalty: float) -> Tree:
     """Prune to the least residual sum of squares plus a penalty per parameter.
 
-    A degree of freedom of a leaf's model and a split cost ``penalty`` noise variances,
-    as estimated in the leaves.
+    Degrees of freedom of models and splits cost so many noise variances of the leaves.
     """
     leaf = tree.is_leaf
     error = training_errors(tree)

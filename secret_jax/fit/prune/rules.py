@@ -16,13 +16,12 @@ from secret_jax.fit.prune.path import (
     weakest_links,
 )
 from secret_jax.losses.interface import Likelihood, Loss
-from secret_jax.models.errors import node_errors, row_errors
-from secret_jax.models.fitting import node_statistics
+from secret_jax.models.fitting import node_errors, node_statistics, row_errors
 from secret_jax.models.statistics import NodeStatistics
 from secret_jax.runtime.values import at_least, real
-from secret_jax.tree.degrees import model_degrees, split_degrees
 from secret_jax.tree.reshape import compact, remaining
 from secret_jax.tree.structure import Tree
+from secret_jax.tree.totals import model_degrees, split_degrees
 
 # One division is enough for more rows, whose splits leave a smaller share of the error
 # of the root: a fifth of the time saved, at errors 0.6 % higher. Fewer rows, or weak
@@ -44,8 +43,8 @@ class Unpruned(PruningRule):
 class CostComplexity(PruningRule):
     """The subtree with the least mean squared training error plus a penalty per leaf.
 
-    Breiman, Friedman, Olshen & Stone 1984, chapter 3, as scikit-learn's trees prune
-    (which take the mean error of several targets; here it is their sum).
+    Breiman, Friedman, Olshen & Stone 1984, chapter 3, and scikit-learn's trees (which
+    take the mean error of several targets; here it is their sum).
 
     Attributes
     ----------
@@ -118,10 +117,9 @@ class CrossValidation(PruningRule):
     n_folds : int, default=5
         Three cost 4 % more error over the ten real sets, ten gain nothing.
     n_repeats : int, default=2
-        Maximum number of times that the rows are divided, each time differently: the
-        size of the tree then depends less on where a few rows fall, and more trees
-        teach it. Once is enough for more than 2,500 rows, if the pruned tree errs less
-        than half as much as its root alone.
+        Most divisions of the rows, each another one: the size then depends less on
+        where a few rows fall, and more trees teach it. One is enough for more than
+        2,500 rows, if the pruned tree errs less than half as much as its root alone.
 
     Examples
     --------
@@ -154,10 +152,9 @@ class StandardErrors(PruningRule):
     """Smallest subtree within some standard errors of the least CV error.
 
     Subtrees are those of least mean training error plus a penalty for each leaf,
-    cross-validated as by `CrossValidation`. Of the subtrees whose error is no more than
-    the least one plus ``factor`` standard errors of it the smallest is kept.
-    ``prune="cart"`` has a factor of 1, ``prune="guide"`` of 0.5. The tolerance of the
-    estimator has no part in it.
+    cross-validated as by `CrossValidation`; the smallest within ``factor`` standard
+    errors of the least error is kept. ``prune="cart"`` has a factor of 1, "guide" of
+    0.5. The tolerance of the estimator has no part in it.
 
     Attributes
     ----------
@@ -169,9 +166,7 @@ class StandardErrors(PruningRule):
     ----------
     L. Breiman, J. H. Friedman, R. A. Olshen and C. J. Stone. Classification and
     Regression Trees. Wadsworth, 1984, sections 3.4.2, 3.4.3 and 8.5.2.
-
-    W.-Y. Loh. Regression Trees with Unbiased Variable Selection and Interaction
-    Detection. Statistica Sinica 12, 2002.
+    W.-Y. Loh (2002): see `secret_jax.learners.GuideSplits`.
 
     Examples
     --------
@@ -206,11 +201,7 @@ class StandardErrors(PruningRule):
 def _cross_validated(
     tree: Tree, evidence: Evidence, path_of: Callable[[Tree], PruningPath]
 ) -> tuple[PruningPath, np.ndarray, Callable[[int], tuple[Tree, ...]]]:
-    """Path of a tree, errors of its subtrees in unseen rows, and their fold trees.
-
-    Errors (n_subtrees,) are summed over the folds, each of which has a tree that is cut
-    at the subtree's typical penalty; a function gives these for the index of a subtree.
-    """
+    """Path of a tree, errors of its subtrees in unseen rows, their trees of folds."""
     path, trees = path_of(tree), evidence.fold_trees
     typical = np.append(np.sqrt(path.alphas[:-1] * path.alphas[1:]), np.inf)
     paths = [path_of(each) for each in trees]
@@ -243,11 +234,9 @@ class InformationCriterion(PruningRule):
     - ``"icomp"`` adds ``2 C1(F⁻¹)`` (Bozdogan 1988), see `covariance_complexity`.
       Splits have no Fisher information and are charged as by AIC.
 
-    Parameters are the effective degrees of freedom of the leaf models
-    (`model_degrees`), the numbers in the splits (`split_degrees`) and the variance, if
-    there is one. A split is chosen because it saves much, so all criteria think too
-    well of it, the more so the more candidates there were. Trees of the same rows are
-    compared by the criterion.
+    Parameters are the effective degrees of freedom of the leaf models, the numbers in
+    the splits and the variance, if there is one. A split is chosen because it saves
+    much: all criteria think too well of it, the more so the more candidates there were.
 
     Attributes
     ----------
@@ -259,15 +248,11 @@ class InformationCriterion(PruningRule):
     Samples. Biometrika 76, 1989.
 
     H. Bozdogan. Model Selection and Akaike's Information Criterion (AIC). Psychometrika
-    52, 1987.
-
-    H. Bozdogan. ICOMP: A New Model-Selection Criterion. In H. H. Bock (ed.),
+    52, 1987. ICOMP: A New Model-Selection Criterion. In H. H. Bock (ed.),
     Classification and Related Methods of Data Analysis. North-Holland, 1988.
 
-    J. M. Lanning. A Kernelized Genetic Algorithm Decision Tree with Information
-    Criteria. Dissertation, University of Tennessee, 2008, sections 1.1.2 and 3.2.2
-    (where (3.23) must divide by the rows of the node, and the last line of (3.32) by
-    the squared rows).
+    J. M. Lanning. Dissertation, University of Tennessee, 2008, sections 1.1.2 and 3.2.2
+    (where (3.23) must divide by the rows of the node, and (3.32) by their square).
 
     Examples
     --------
@@ -328,17 +313,14 @@ def covariance_complexity(
 ) -> np.ndarray:
     """Bozdogan's C1 of the parameters' covariance matrix, for every subtree.
 
-    ``C1(S) = q/2 log(trace(S) / q) - 1/2 log det(S)``, q the rank of S: a covariance
-    costs the more, the more unequal its eigenvalues are. The matrix is block diagonal:
-    for each leaf with n rows and scatter S of the standardised regressors about their
-    mean, and each output, ``σ²/n`` for the level at the mean and ``σ² (S + I)⁻¹`` for
-    the slopes, and once ``2 σ⁴/N`` for σ². Adding I is a prior worth one row; without
-    it a column that is constant in a leaf would make the trace infinite.
+    ``C1(S) = q/2 log(trace(S) / q) - 1/2 log det(S)``, q the rank of S. The matrix is
+    block diagonal: for each leaf with n rows and scatter S of the standardised
+    regressors about their mean, and each output, ``σ²/n`` for the level at the mean and
+    ``σ² (S + I)⁻¹`` for the slopes, and once ``2 σ⁴/N`` for σ². Adding I is a prior
+    worth one row: a column that is constant in a leaf makes no trace infinite.
 
-    ``statistics`` are those of the training rows; ``variance`` (n_subtrees,) or None:
-    noise variance, as estimated by each subtree. None: the likelihood has none of its
-    own, and none is a parameter. ``noise`` (n_nodes, n_outputs): noise variances of
-    nodes and outputs, in units of ``variance``; by default 1. Returns (n_subtrees,).
+    ``variance`` (n_subtrees,): of the noise, if it is a parameter; ``noise`` (n_nodes,
+    n_outputs): in units of it, by default 1.
     """
     weight = np.where(statistics.weight > 0, statistics.weight, 1.0)
     n, n_outputs = statistics.n_regressors, statistics.n_outputs

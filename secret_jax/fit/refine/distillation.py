@@ -13,13 +13,11 @@ import numpy as np
 
 from secret_jax.data.rows import ROW_ORDER, Rows, Table, join, shuffled
 from secret_jax.data.schema import TableSchema
-from secret_jax.fit.early_stopping import PATIENCE_LEVELS
 from secret_jax.fit.grow.frontier import ROUNDING
 from secret_jax.fit.grow.trees import Recipe
 from secret_jax.fit.interface import Candidate, Fitted, Pruned
 from secret_jax.fit.prune.path import of_size, training_errors
-from secret_jax.models.errors import weighted_errors
-from secret_jax.models.fitting import remeasured
+from secret_jax.models.fitting import remeasured, weighted_errors
 from secret_jax.models.interface import LeafModel
 from secret_jax.runtime.parallel import in_blocks
 from secret_jax.runtime.values import Value, real
@@ -80,9 +78,7 @@ class Distillation(Value):
     def __call__(self, fitted: Fitted, recipe: Recipe) -> Fitted:
         """Grow a cross-validated tree again on the predictions of the fold trees.
 
-        Returns ``fitted`` with the new tree, of at most as many leaves, and what it
-        learned; or as it was, if the new tree fits the rows too badly, or the loss
-        leads to no means.
+        The old one stays if the new one fits too badly, or the loss leads to no means.
         """
         old, rows, folds = fitted.tree, fitted.training, fitted.folds
         if not old.loss.predicts_mean:
@@ -96,7 +92,7 @@ class Distillation(Value):
         student, learned = self.distil(
             Teacher(mean_prediction),
             rows,
-            recipe.to_depth(old.max_depth + PATIENCE_LEVELS),
+            recipe.not_far_below(old),
             families=[fitted.candidates[0].oblique],
             prune=lambda trees: Pruned(of_size(trees[0], old.n_leaves), 0.0),
             stage="growing the tree again",
@@ -150,11 +146,7 @@ class Distillation(Value):
     def _lessons(
         self, teacher: Teacher, rows: Rows, schema: TableSchema
     ) -> tuple[Rows, list[tuple[np.ndarray, np.ndarray]]]:
-        """Rows to learn from, in an order without meaning; what each student learns.
-
-        The student of a fold does not learn at the rows that the fold has not seen, nor
-        at the points that stem from them. Gives positions of rows, and targets.
-        """
+        """Rows to learn from; positions and targets of every student."""
         learned, origin = student_rows(teacher, rows, schema, self)
         # Weights order equal rows alone: as ranks they tell the order of all rows.
         by_weight = np.argsort(learned.weight, kind="stable")
@@ -165,6 +157,8 @@ class Distillation(Value):
         learned, origin = learned.take(order), origin[order]
         lessons = [(np.arange(learned.n_rows), learned.targets)]
         own = np.where(order < rows.n_rows, self.own_share, 0.0)[:, None]
+        # A fold's student does not learn at rows that the fold has not seen, nor at the
+        # points that stem from them.
         for predict, part in zip(teacher.folds, teacher.parts, strict=True):
             seen = np.flatnonzero(~part[origin])
             taught = (1.0 - own[seen]) * predict(learned.table.take(seen))

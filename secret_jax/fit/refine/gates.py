@@ -18,8 +18,7 @@ from secret_jax.fit.interface import (
 from secret_jax.fit.prune.path import penalised
 from secret_jax.fit.refine.widths import deviations, with_widths
 from secret_jax.losses.interface import Loss
-from secret_jax.models.errors import total_error
-from secret_jax.models.fitting import fit_models
+from secret_jax.models.fitting import fit_models, total_error
 from secret_jax.models.interface import LeafModel
 from secret_jax.runtime.programs import refuse_after_fork
 from secret_jax.runtime.values import POSITIVE, TupleOf, at_least, real, refuse
@@ -89,10 +88,9 @@ class SoftGates(Gates):
     1994) with the structure of a grown tree, as soft decision trees are (Irsoy, Yildiz
     & Alpaydin 2012): a row reaches all leaves, each in the share that is the product of
     the gates ``1 / (1 + exp(-(threshold - direction @ x) / width))`` on its path. Where
-    splits may be oblique every gate reads all columns. The gates start wide, with
-    several widths and tree sizes in parallel; held-out rows choose among them and stop
-    the training, and the best is trained again on all rows. The fields were chosen in a
-    study over development sets of its own; differences under 2 % there are noise.
+    splits may be oblique every gate reads all columns. Several widths and tree sizes
+    start; held-out rows choose among them and stop the training, and the best is
+    trained again on all rows.
 
     Attributes
     ----------
@@ -139,11 +137,7 @@ class SoftGates(Gates):
         return loss.trains_gates
 
     def __call__(self, fitted: Fitted, recipe: Recipe) -> Refined:
-        """Train a soft tree, and keep it if it beats the hard one on held-out rows.
-
-        Returns it with the step at which these stopped its training; or the hard tree
-        and why it was kept.
-        """
+        """Train a soft tree, and keep it if it beats the hard one on held-out rows."""
         if fitted.held_out is None:
             raise ValueError(
                 "A soft tree needs held-out rows apart from the training rows."
@@ -183,10 +177,7 @@ class SoftGates(Gates):
 
 
 def _starts(candidates: tuple[Candidate, ...]) -> list[Tree]:
-    """For every candidate the pruned tree and a larger one, where a split can soften.
-
-    A gate is no split on categories, and leaves are few enough.
-    """
+    """Of every candidate the pruned tree and a larger one, where a split can soften."""
     trees: list[Tree] = []
     for candidate in candidates:
         sizes = {1}
@@ -202,10 +193,7 @@ def _starts(candidates: tuple[Candidate, ...]) -> list[Tree]:
 
 
 def _with_mixture_errors(tree: Tree, rows: Rows, leaf: LeafModel) -> Tree:
-    """Measure weights, ranges and errors where the hard splits send the rows.
-
-    Inner nodes get models of their own; the error of a leaf is that of the mixture.
-    """
+    """Measure leaves where hard splits send the rows, and errors of the mixture."""
     hard = fit_models([tree], [rows], leaf)[0]
     value = values(tree, rows.table)
     lower, upper = hard.lower.copy(), hard.upper.copy()

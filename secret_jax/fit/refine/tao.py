@@ -17,14 +17,12 @@ from secret_jax.fit.interface import Fitted, Refined, Refinement
 from secret_jax.fit.prepare import without_share
 from secret_jax.fit.prune.path import training_errors
 from secret_jax.fit.refine.distillation import measured_on, with_gains
-from secret_jax.models.errors import row_errors, weighted_errors
-from secret_jax.models.fitting import fit_models
+from secret_jax.models.fitting import fit_models, row_errors, weighted_errors
 from secret_jax.models.interface import LeafModel
 from secret_jax.runtime.linalg import unit_vectors
 from secret_jax.runtime.values import at_least, real
-from secret_jax.tree.degrees import model_degrees, split_degrees
 from secret_jax.tree.structure import SplitKind, Tree
-from secret_jax.tree.totals import leaf_totals
+from secret_jax.tree.totals import leaf_totals, model_degrees, split_degrees
 from secret_jax.tree.walk import descend, values_at
 
 # How often a degree of freedom counts, and the least share of a leaf's to be left.
@@ -102,7 +100,7 @@ def improve(
 ) -> Refined:
     """Alternate for as many passes as ``check`` finds worthwhile, by default a part.
 
-    ``rows``, of the models of the tree, are shuffled: a prefix finds, all judge.
+    ``rows`` are shuffled: a prefix finds, all judge.
     """
     trained, leaf = rows, recipe.leaf
     if check is None:

@@ -25,8 +25,7 @@ from secret_jax.fit.interface import (
 from secret_jax.fit.prune.rules import HoldOut
 from secret_jax.fit.refine.widths import deviations, with_widths
 from secret_jax.losses.interface import Loss
-from secret_jax.models.errors import total_error
-from secret_jax.models.fitting import fit_models
+from secret_jax.models.fitting import fit_models, total_error
 from secret_jax.runtime.devices import on_accelerator
 from secret_jax.runtime.linalg import AnyArray
 from secret_jax.runtime.programs import program
@@ -103,11 +102,7 @@ class Structure(NamedTuple):
 
 
 def trainable(tree: Tree, *, oblique: bool, n_leaves: int) -> Structure:
-    """Pad a tree whose linear splits are gates, in units of the gates' widths.
-
-    ``oblique``: whether the direction of a split on one attribute may come to hold
-    others; ``n_leaves``: number of leaves after padding.
-    """
+    """Pad a tree with gates in units of their widths; ``oblique``: of all columns."""
     inner = ~tree.is_leaf & (tree.kind != SplitKind.DISCRETE)
     width = np.where(inner, tree.gate_width, 1.0).astype(np.float64)
     direction = tree.direction / width[:, None]
@@ -124,8 +119,7 @@ def trainable(tree: Tree, *, oblique: bool, n_leaves: int) -> Structure:
 def to_tree(tree: Tree, parameters: Parameters) -> Tree:
     """Write trained parameters back into the tree.
 
-    Directions of several attributes get unit length, so that widths are in units of the
-    projection; splits on one attribute keep that form.
+    Directions of several attributes get unit length, those of one keep to it.
     """
     inner, leaf = np.flatnonzero(~tree.is_leaf), np.flatnonzero(tree.is_leaf)
     gate = tree.kind[inner] != SplitKind.DISCRETE
@@ -220,9 +214,8 @@ def train_chunk(
 ) -> tuple[TrainingState, jax.Array]:
     """Run steps of Adam for some starts on the same minibatches, and judge them.
 
-    ``state``, ``structure``: with the starts as their first axis; ``batches``: with the
-    steps as theirs. Also returns losses (n_starts, n_folds) of the averaged parameters
-    on the held-out rows, summed; infinite if a start diverged.
+    Starts are the first axis of the first two, steps that of ``batches``. Losses
+    (n_starts, n_folds) are sums; infinite if a start diverged.
     """
 
     def train(
@@ -282,10 +275,7 @@ class Start:
 
 
 class Trainer:
-    """Rows, and the padded sizes that all starts share, which ``trees`` determine.
-
-    ``options``: the `secret_jax.SoftGates` that ask for it.
-    """
+    """Rows, the `secret_jax.SoftGates` that ask, and sizes that all starts share."""
 
     def __init__(self, fitted: Fitted, recipe: Recipe, options: Any, trees: list[Tree]):
         assert fitted.held_out is not None
@@ -327,10 +317,7 @@ class Trainer:
         return Start(soft, width, structure, state, structure.start())
 
     def advance(self, starts: list[Start], n_rows: int) -> np.ndarray:
-        """Train some starts by one chunk of steps, on minibatches of the first rows.
-
-        Returns their errors on the pruning rows, (n_starts, n_folds), float64.
-        """
+        """Train some starts by a chunk of steps on the first rows; return errors."""
         drawn = minibatches(self.random, n_rows, self.options.chunk, self.batch_size)
         batches = TrainingRows(*(array[drawn] for array in self.rows))
         # Always so many at once, for one program: an accelerator has room for several.
@@ -373,10 +360,7 @@ class Trainer:
                 break
 
     def trained_again(self, start: Start, stage: Stage = UNTOLD) -> Start:
-        """Train a start again on all rows; return the old one if that diverges.
-
-        Of many rows the training has seen each a few times only: it goes on.
-        """
+        """Train again on all rows, from many go on; the old start if that diverges."""
         if self.has_many:
             again = replace(start, state=TrainingState.initial(start.best))
             n_steps = _GOING_ON * start.best_step
@@ -394,10 +378,7 @@ class Trainer:
         return again if total_error(again.tree, self.all_rows) <= limit else start
 
     def crossed_error(self, starts: list[Start]) -> float:
-        """Mean error on each fold of the start and step chosen on the other folds.
-
-        The best error on rows that chose start and length of training is too low.
-        """
+        """Mean error on each fold of the start and step chosen on the other folds."""
         history = np.concatenate([np.array(start.history) for start in starts])
         finite = np.isfinite(history)
         others = np.where(finite, history, np.inf).sum(axis=1, keepdims=True)

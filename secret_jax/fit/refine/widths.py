@@ -27,7 +27,7 @@ def deviations(tree: Tree, rows: Rows) -> np.ndarray:
     rows = rows.take(slice(None, _MOST_ROWS))
     inner = np.flatnonzero(~tree.is_leaf)
     deviation = np.zeros(tree.n_nodes)
-    along = paths(tree.left, tree.parent, n_inner=len(inner), n_leaves=tree.n_leaves)
+    along = paths(tree, n_inner=len(inner), n_leaves=tree.n_leaves)
     number = np.cumsum(tree.is_leaf) - 1
     leaf = number[apply(tree, rows.table)]
     for i, node in enumerate(inner):
@@ -42,10 +42,7 @@ def deviations(tree: Tree, rows: Rows) -> np.ndarray:
 
 
 def with_widths(tree: Tree, relative: float, deviation: np.ndarray) -> Tree:
-    """Soften a tree with gates of one width, in units of each node's deviation.
-
-    ``deviation`` (n_nodes,): see `deviations`. A width of 0 makes the tree hard.
-    """
+    """Soften a tree by gates of a width in deviations; 0 makes it hard."""
     least = _LEAST_WIDTH * np.linalg.norm(tree.direction, axis=1)
     width = np.maximum(relative * deviation, least) if relative > 0 else 0 * least
     return replace(tree, gate_width=width.astype(np.float32))

@@ -36,8 +36,8 @@ def export_code(
         Name of the function of Python ("predict"), or of the column of a query
         ("prediction").
     table : str, optional
-        Of SQL: the table of the rows. The result is then a query that gives all of its
-        columns and the prediction, otherwise an expression.
+        Of SQL: the table of the rows, for a query of its columns and the prediction in
+        place of an expression.
     max_depth : int, optional
         Of DOT: deepest level that is drawn, inner nodes on it dashed.
     output : int or str, optional
@@ -47,21 +47,19 @@ def export_code(
     Returns
     -------
     str or onnx.ModelProto
-        Python: the source of a function of keyword arguments or of one dict, which
-        needs nothing but Python. Of classes ``predict`` returns the class, and
-        ``predict_proba`` a dict of the probabilities of all classes.
+        Python: the source of a function of keyword arguments or of one dict. Of classes
+        ``predict`` returns the class, and ``predict_proba`` a dict of probabilities.
 
         SQL: standard SQL with CASE and MATERIALIZED. An expression, of two classes the
         probability of the second; or a query, which for classes has the columns
         "log-odds of ..." ("score of ..." of several), "probability of ..." and the
         class.
 
-        ONNX: a graph, for runtimes of many languages. Its inputs are the columns that
-        the tree uses, by name and each of the shape (n_rows, 1): numbers and truth
-        values as float64, text as strings; or one matrix ``X`` if the model was fitted
-        on an array of numbers. Missing numbers are NaN, missing texts empty. Its
-        outputs are ``prediction``, of shape (n_rows,); or of classes ``label``,
-        (n_rows,), and ``probabilities``, (n_rows, n_classes).
+        ONNX: a graph. Its inputs are the columns that the tree uses, by name, of the
+        shape (n_rows, 1): numbers and truth values as float64, text as strings; or one
+        matrix ``X`` if the model was fitted on an array of numbers. Missing numbers are
+        NaN, missing texts empty. Its outputs are ``prediction``, (n_rows,); or of
+        classes ``label``, (n_rows,), and ``probabilities``, (n_rows, n_classes).
 
         DOT: text for Graphviz (``dot -Tsvg tree.dot -o tree.svg``), its nodes named as
         `apply` names them. Where the condition of a box holds, the way is "yes". Edges
@@ -77,8 +75,8 @@ def export_code(
         If a category is neither text nor a number nor a truth value; with ONNX also if
         a column has texts and numbers, or empty texts and missing ones.
     ValueError
-        If an option does not go with the language, an SQL expression is asked for the
-        probabilities of several classes, or SQL for a tree with gates.
+        If an option does not go with the language, or SQL with gates; an expression of
+        SQL has no place for the probabilities of several classes.
 
     Notes
     -----

@@ -7,18 +7,15 @@ the row in float64. The graph is of opset 17, with ``ai.onnx.ml`` 3.
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from secret_jax.inspect.code.program import (
-    ExportedModel,
-    Program,
-    plain_categories,
-    unknown_values,
-)
+from secret_jax.inspect.code.program import ExportedModel, plain_categories
+from secret_jax.inspect.equations import clip_range_of, unknown_values
 from secret_jax.losses.interface import HIGHEST_LOG
-from secret_jax.runtime.optional import imported
+from secret_jax.runtime.environment import imported
 from secret_jax.tree.soft import HARD_LOGIT, paths
 from secret_jax.tree.structure import SplitKind, Tree
 
@@ -30,8 +27,8 @@ def onnx_model(model: ExportedModel) -> Any:
     """Convert a model to a graph; see `secret_jax.inspect.code.export`."""
     graph = _Graph(model)
     totals: list[Any] = [[[constant]] for constant in model.constants]
-    for program in model.trees:
-        values = (_mixture if program.tree.is_soft else _leaves)(graph, program)
+    for trees in model.trees:
+        values = (_mixture if trees[0].is_soft else _leaves)(graph, trees)
         pairs = zip(totals, values, strict=True)
         totals = [graph("Add", total, value) for total, value in pairs]
     scores, several, link = graph.concat(totals), len(totals) > 1, model.link
@@ -42,23 +39,21 @@ def onnx_model(model: ExportedModel) -> Any:
         chances = graph("Softmax" if several else "Sigmoid", scores)
     elif link == "clip":
         chances = graph.clip(scores, 0.0, 1.0)
+    if model.classes is not None and not several:
+        chances = graph.concat([graph("Sub", 1.0, chances), chances])
     if model.classes is None:
         graph.output("prediction", graph("Squeeze", chances, [1]), np.float64)
-        return graph.proto(model.title)
-    if not several:
-        chances = graph.concat([graph("Sub", 1.0, chances), chances])
-    if model.only is not None:
+    elif model.only is not None:
         value = graph("Gather", chances, model.only, axis=1)
         graph.output("prediction", value, np.float64)
-        return graph.proto(model.title)
-    gains = chances
-    if model.classes.costs is not None:
-        gains = graph("MatMul", chances, -model.classes.costs)
-    best = graph("ArgMax", gains, axis=1, keepdims=0)
-    labels = np.array(model.labels)
-    labels = labels.astype(object) if labels.dtype.kind == "U" else labels
-    graph.output("label", graph("Gather", labels, best), labels.dtype)
-    graph.output("probabilities", chances, np.float64, len(labels))
+    else:
+        gains, labels = chances, np.array(model.labels)
+        if model.classes.costs is not None:
+            gains = graph("MatMul", chances, -model.classes.costs)
+        best = graph("ArgMax", gains, axis=1, keepdims=0)
+        labels = labels.astype(object) if labels.dtype.kind == "U" else labels
+        graph.output("label", graph("Gather", labels, best), labels.dtype)
+        graph.output("probabilities", chances, np.float64, len(labels))
     return graph.proto(model.title)
 
 
@@ -75,7 +70,7 @@ class _Graph:
         self.nodes, self.constants, self.inputs, self.outputs = [], [], {}, []
         of_array = not (schema.named or schema.discrete or schema.levels)
         self.width = len(schema.names) if of_array else 0
-        used = [one.in_use for program in model.trees for one in program.outputs]
+        used = [one.in_use for one in chain(*model.trees)]
         self.order: list[int] = []
         self.x = self.concat([*self._blocks(np.any(used, axis=0))])
         self.rounded = self.cast(self.x, np.float32)
@@ -121,11 +116,13 @@ class _Graph:
         kind = self.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
         return self("Cast", value, to=kind)
 
-    def clip(self, value: str, low: Any, high: Any) -> str:
-        """Keep values in ranges that are broadcast, where any is finite."""
+    def clip(self, value: str, low: Any, high: Any, chosen: str = "") -> str:
+        """Keep values in ranges that are broadcast or chosen, where any is finite."""
         for side, end in (("Max", low), ("Min", high)):
             if np.isfinite(end).any():
-                value = self(side, value, end)
+                value = self(
+                    side, value, self("Gather", end, chosen) if chosen else end
+                )
         return value
 
     def proto(self, title: str) -> Any:
@@ -233,8 +230,9 @@ def _equations(graph: _Graph, tree: Tree) -> tuple[np.ndarray, ...]:
     """Intercepts, slopes and ranges of the leaves in units of the target."""
     schema, leaf = tree.schema, tree.is_leaf
     weights = np.asarray(tree.coefficient[leaf, 0], np.float64) * schema.target_scale
-    slopes = np.zeros((len(weights), schema.n_columns))
-    slopes[:, : schema.n_regressors] = weights[:, 1:]
+    slopes = np.pad(
+        weights[:, 1:], ((0, 0), (0, schema.n_columns - schema.n_regressors))
+    )
     ends = (schema.restore_target(end[leaf, 0]) for end in tree.clip_range())
     return weights[:, 0] + schema.target_center, slopes[:, graph.order], *ends
 
@@ -262,9 +260,9 @@ def _sides(graph: _Graph, tree: Tree) -> str:
     return graph("Greater", n_held, of_node.sum(axis=0)[None] - 0.5)
 
 
-def _leaves(graph: _Graph, program: Program) -> Iterator[str]:
+def _leaves(graph: _Graph, trees: Sequence[Tree]) -> Iterator[str]:
     """Add a hard tree: the value of each of its outputs, of shape (n_rows, 1)."""
-    tree, leaf = program.tree, program.tree.is_leaf
+    tree, leaf = trees[0], trees[0].is_leaf
     nodes, leaves = [*range(tree.n_nodes)], np.flatnonzero(leaf).tolist()
     number = graph(
         "TreeEnsembleRegressor",
@@ -284,21 +282,18 @@ def _leaves(graph: _Graph, program: Program) -> Iterator[str]:
         target_weights=[*map(float, range(len(leaves)))],
     )
     number = graph("Squeeze", graph.cast(number, np.int64), [1])
-    for one in program.outputs:
+    for one in trees:
         intercept, slopes, *ends = _equations(graph, one)
         value = graph("Gather", intercept[:, None], number)
         if slopes.any():
             product = graph("Mul", graph("Gather", slopes, number), graph.x)
             value = graph("Add", value, graph("ReduceSum", product, [1]))
-        for side, bound in zip(("Max", "Min"), ends, strict=True):
-            if np.isfinite(bound).any():
-                value = graph(side, value, graph("Gather", bound[:, None], number))
-        yield value
+        yield graph.clip(value, *(end[:, None] for end in ends), number)
 
 
-def _mixture(graph: _Graph, program: Program) -> Iterator[str]:
+def _mixture(graph: _Graph, trees: Sequence[Tree]) -> Iterator[str]:
     """Add a soft tree: shares of the leaves, and the mean of what they say."""
-    tree, n_leaves = program.tree, program.tree.n_leaves
+    tree, n_leaves = trees[0], trees[0].n_leaves
     # The logarithms of the odds that rows go left at the inner nodes.
     inner = np.flatnonzero(~tree.is_leaf)
     width, threshold = tree.gate_width[inner], tree.threshold[inner]
@@ -309,7 +304,7 @@ def _mixture(graph: _Graph, program: Program) -> Iterator[str]:
     soft = graph.clip(graph("Div", distance, narrow), -HARD_LOGIT, HARD_LOGIT)
     hard = graph("Where", _sides(graph, tree), HARD_LOGIT, -HARD_LOGIT)
     logit = graph("Where", width[None] > 0, soft, hard)
-    along = paths(tree.left, tree.parent, n_inner=n_leaves - 1, n_leaves=n_leaves)
+    along = paths(tree, n_inner=n_leaves - 1, n_leaves=n_leaves)
     left, right = (np.asarray(side, np.float64) for side in (along.left, along.right))
     # The logarithm of the left share, and of the right one, which is less by the logit.
     odds = graph("Exp", graph("Neg", logit))
@@ -317,10 +312,10 @@ def _mixture(graph: _Graph, program: Program) -> Iterator[str]:
     lost = graph("MatMul", lost, (left + right).T)
     lost = graph("Add", lost, graph("MatMul", logit, right.T))
     share = graph("Exp", graph("Neg", lost))
-    for one, range_of_all in zip(program.outputs, program.ends, strict=True):
+    for one in trees:
         intercept, slopes, *ends = _equations(graph, one)
         value = graph("Add", graph("MatMul", graph.x, slopes.T), intercept[None])
         if tree.clip_leaves:
             value = graph.clip(value, *(end[None] for end in ends))
         total = graph("ReduceSum", graph("Mul", share, value), [1])
-        yield graph.clip(total, *range_of_all)
+        yield graph.clip(total, *clip_range_of(one))

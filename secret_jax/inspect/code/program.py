@@ -11,47 +11,27 @@ import numpy as np
 from secret_jax.data.schema import FAR, TableSchema
 from secret_jax.inspect.equations import (
     CategorySplit,
-    LinearModel,
+    Equation,
     LinearSplit,
     Term,
-    clip_range_of,
     conditions_at,
     model_in_original_units,
 )
-from secret_jax.inspect.view import Classes, Readable, View, as_view
-from secret_jax.losses.interface import Link, Loss
+from secret_jax.inspect.view import Classes, Readable, as_view
+from secret_jax.losses.interface import HIGHEST_LOG, Link, Loss
 from secret_jax.tree.structure import Tree
 from secret_jax.tree.totals import Side, leaves_below
-
-Conditions = Sequence[LinearSplit | CategorySplit]
-
-
-class Program(NamedTuple):
-    """Splits and leaf models of a tree, with all digits.
-
-    ``outputs`` are trees of one output each, with an item each in ``models`` and
-    ``ends``; splits of the first, ``tree``, are those of all. ``splits`` are conditions
-    that all hold for rows that go left. Mixtures of the leaves are clipped to ``ends``,
-    infinite where each leaf is.
-    """
-
-    tree: Tree
-    outputs: Sequence[Tree]
-    splits: dict[int, Conditions]
-    models: dict[int, list[LinearModel]]
-    ends: list[tuple[float, float]]
 
 
 class ExportedModel(NamedTuple):
     """Trees that add up, with ``constants``, and the meaning of their sums.
 
-    Of ``classes``, or of one ``only``, probabilities are predicted. ``view`` is that of
-    a single tree.
+    Each is given restricted to every output. Of ``classes``, or of one ``only``,
+    probabilities are predicted.
     """
 
-    view: View | None
     title: str
-    trees: list[Program]
+    trees: list[list[Tree]]
     constants: tuple[float, ...]
     loss: Loss
     classes: Classes | None
@@ -59,7 +39,7 @@ class ExportedModel(NamedTuple):
 
     @property
     def schema(self) -> TableSchema:
-        return self.trees[0].tree.schema
+        return self.trees[0][0].schema
 
     @property
     def link(self) -> Link:
@@ -80,14 +60,13 @@ class ExportedModel(NamedTuple):
 
 def exported(tree: Readable, output: int | str | None = None) -> ExportedModel:
     """Convert a tree; of classes with the output chosen after all are computed."""
-    view = whole = as_view(tree, output)
-    only, classes = None, view.classes
+    view, only = as_view(tree, output), None
+    loss, classes = view.tree.loss, view.classes
     if classes is not None:
         only = None if output is None else classes.position(output)
-        whole = replace(view, only=None)
-    trees, constants = [program_of(whole.equations)], (0.0,) * len(whole.equations)
-    parts = view, whole.title, trees, constants, view.tree.loss, classes, only
-    return ExportedModel(*parts)
+        view = replace(view, only=None)
+    constants = (0.0,) * len(view.trees)
+    return ExportedModel(view.title, [view.trees], constants, loss, classes, only)
 
 
 def exported_sum(
@@ -105,50 +84,51 @@ def exported_sum(
         centers = (0.0,) * len(scales)
         scaled = replace(schema, target_centers=centers, target_scales=scales)
         tree = replace(tree, schema=scaled)
-        parts.append(program_of([tree.output(i) for i in range(len(scales))]))
+        parts.append([tree.output(i) for i in range(len(scales))])
     only = None if output is None or classes is None else classes.position(output)
     centers = tuple(map(float, schema.target_centers))
     title = " / ".join(schema.target_names)
-    return ExportedModel(None, title, parts, centers, loss, classes, only)
+    return ExportedModel(title, parts, centers, loss, classes, only)
 
 
-def program_of(outputs: Sequence[Tree]) -> Program:
-    """Convert trees of one output, which share their splits, to what is written."""
-    tree, splits, models = outputs[0], {}, {}
-    for node in np.flatnonzero(~tree.is_leaf).tolist():
-        splits[node] = [_exact(tree, *one) for one in conditions_at(tree, node)]
-    for node in np.flatnonzero(tree.is_leaf).tolist():
-        models[node] = [model_in_original_units(one, node) for one in outputs]
-        for place, model in enumerate(models[node]):
-            if not model.terms:
-                constant = min(max(model.intercept, model.low), model.high)
-                ends = {"low": -math.inf, "high": math.inf}
-                models[node][place] = replace(model, intercept=constant, **ends)
-    return Program(tree, outputs, splits, models, [*map(clip_range_of, outputs)])
+def exact_equation(tree: Tree, node: int) -> Equation:
+    """Convert the model of a leaf; what has no terms is clipped at once."""
+    model = model_in_original_units(tree, node)
+    if model.terms:
+        return model
+    constant = min(max(model.intercept, model.low), model.high)
+    return replace(model, intercept=constant, low=-math.inf, high=math.inf)
 
 
-def _exact(tree: Tree, place: int, split: Any) -> LinearSplit | CategorySplit:
-    """Move a threshold on one column to the last float64 that the tree sends left."""
-    if isinstance(split, CategorySplit) or len(split.terms) != 1 or split.width > 0:
-        return split
+def exact_conditions(tree: Tree, node: int) -> list[LinearSplit | CategorySplit]:
+    """Convert a split; of one column, thresholds are the last float64 to go left."""
+    found = []
+    pairs = zip(tree.comparisons_at(node), conditions_at(tree, node), strict=True)
+    for one, split in pairs:
+        if isinstance(split, LinearSplit) and len(split.terms) == 1 and not split.width:
+            split = replace(split, threshold=_last_to_go_left(tree, one, split))
+        found.append(split)
+    return found
+
+
+def _last_to_go_left(tree: Tree, one: int, split: LinearSplit) -> float:
     (term,) = split.terms
-    direction = tree.direction[place, term.position]
-    sign = 1.0 if split.at_most else -1.0
+    direction, sign = tree.direction[one, term.position], 1.0 if split.at_most else -1.0
 
     def value(rank: int) -> float:
         # The bits of a float, read as an integer, are in the order of its size.
-        return math.copysign(float(np.int64(abs(rank)).view(np.float64)), rank)
+        return sign * math.copysign(float(np.int64(abs(rank)).view(np.float64)), rank)
 
     def goes_right(rank: int) -> bool:
         with np.errstate(over="ignore"):
-            scaled = (sign * value(rank) - term.center) / term.spread
+            scaled = (value(rank) - term.center) / term.spread
             scaled = np.float32(np.clip(scaled, -FAR, FAR))
-            return not direction * scaled <= tree.threshold[place]
+            return not direction * scaled <= tree.threshold[one]
 
     largest = int(np.finfo(np.float64).max.view(np.int64))
     ranks = range(-largest, 0) if goes_right(0) else range(largest + 1)
     first = bisect_left(ranks, True, key=goes_right)
-    return replace(split, threshold=sign * value(ranks[max(first - 1, 0)]))
+    return value(ranks[max(first - 1, 0)])
 
 
 def decisions(tree: Tree) -> Iterator[tuple[int, int, Side | None, bool]]:
@@ -168,15 +148,6 @@ def decisions(tree: Tree) -> Iterator[tuple[int, int, Side | None, bool]]:
         smaller, larger = (left, right) if nested == "left" else (right, left)
         yield node, depth, nested, first
         stack += [(larger, depth, False), (smaller, depth + 1, True)]
-
-
-def unknown_values(schema: TableSchema) -> np.ndarray:
-    """What encoded columns count as where a value is missing, or was never seen."""
-    values = np.zeros(schema.n_columns)
-    first = schema.n_regressors - schema.n_indicators
-    values[first : first + len(schema.indicator_shares)] = schema.indicator_shares
-    values[[indicator for _, indicator in schema.missing_columns]] = 1.0
-    return values
 
 
 def plain_categories(schema: TableSchema, name: str) -> list[Any]:
@@ -209,10 +180,11 @@ class Writer:
     a sum, and a value that is cut at those of its bounds that are finite.
     """
 
-    # The words for or, and, not; what is 1 where a condition holds, and else 0; what
-    # stands between addends.
+    # The words for or, and, not; what is 1 where a condition holds, and else 0; the
+    # name of the exponential; what stands between addends.
     logical: ClassVar[tuple[str, str, str]]
     indicator: ClassVar[str]
+    exponential: ClassVar[str]
     blank: ClassVar[str] = " "
 
     def __init__(self, model: ExportedModel):
@@ -241,13 +213,12 @@ class Writer:
             size = self.number(abs(term.factor)) + " * "
             size = "" if abs(term.factor) == 1 else size
             addends.append(f"{'-' if term.factor < 0 else '+'} {size}{value}")
-        unknown = unknown_values(self.schema)
         for name, its in by_column.items():
-            otherwise = float(sum(term.factor * unknown[term.position] for term in its))
+            otherwise = float(sum(t.factor * (t.missing_as or 0.0) for t in its))
             known = plain_categories(self.schema, name) if otherwise else []
             effects = dict.fromkeys(known, 0.0)
             for term in its:
-                effects[plain_category(term.category, name)] = term.factor
+                effects[plain_category(*term.categories, name)] = term.factor
             addends.append(f"+ {self.effect(name, effects, otherwise)}")
         return self.added(addends)
 
@@ -255,10 +226,27 @@ class Writer:
         """Join signed addends, of which the first needs no plus."""
         return self.blank.join(addends).removeprefix("+ ") or self.number(0.0)
 
-    def condition(self, conditions: Conditions, side: Side) -> str:
+    def undone(self, score: str) -> str:
+        """Write what follows from a sum by a link that knows no other sums."""
+        if self.model.link == "exponential":
+            return f"{self.exponential}({self.clip(score, -math.inf, HIGHEST_LOG)})"
+        return self.clip(score, 0.0, 1.0) if self.model.link == "clip" else score
+
+    def costs(self, chances: Sequence[str], sign: str) -> list[str]:
+        """Write the average cost of naming each class; empty if all cost the same."""
+        assert self.model.classes is not None
+        table, found = self.model.classes.costs, []
+        for column in [] if table is None else table.T.tolist():
+            pairs = zip(column, chances, strict=True)
+            each = [f"{sign} {self.number(cost)} * {of}" for cost, of in pairs if cost]
+            found.append(self.added(each))
+        return found
+
+    def condition(self, tree: Tree, node: int, side: Side) -> str:
+        """Write when a row goes to a side."""
         any_of, all_of, no = self.logical
         texts = []
-        for split in conditions:
+        for split in exact_conditions(tree, node):
             if isinstance(split, CategorySplit):
                 texts.append(self.member(split, side))
                 continue

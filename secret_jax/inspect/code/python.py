@@ -7,28 +7,27 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from secret_jax.inspect.code.program import (
     ExportedModel,
-    Program,
     Writer,
     decisions,
+    exact_equation,
     plain_category,
 )
-from secret_jax.inspect.equations import CategorySplit, LinearModel, LinearSplit
+from secret_jax.inspect.equations import (
+    CategorySplit,
+    LinearSplit,
+    clip_range_of,
+    conditions_at,
+)
 from secret_jax.inspect.printing import counted_leaves
-from secret_jax.inspect.view import Classes
-from secret_jax.losses.interface import HIGHEST_LOG
 from secret_jax.tree.soft import HARD_LOGIT
+from secret_jax.tree.structure import Tree
 from secret_jax.tree.totals import Side, way_to
 
 _WIDTH = 88  # characters in a line, as formatters have it
-# What follows from a sum by the inverse link, and from several.
-_BY_LINK: dict[str, tuple[str, str]] = {
-    "identity": ("total", ""),
-    "exponential": (f"exp(min(total, {HIGHEST_LOG}))", ""),
-    "softmax": ("gate(total)", "softmax(scores)"),
-    "clip": ("clip(total, 0.0, 1.0)", "[clip(score, 0.0, 1.0) for score in scores]"),
-}
 # Functions, each before those that it calls.
 _HELPERS = f"""
 def softmax(scores):
@@ -70,7 +69,7 @@ def python_code(model: ExportedModel, function: str) -> str:
             f"function_name is {function!r}, which the function itself uses. Choose a "
             f"name other than {', '.join(sorted(_TAKEN))}."
         )
-    code = _PythonWriter(model, function).code()
+    code = "\n\n\n".join(_PythonWriter(model).functions(function)) + "\n"
     helpers = ""
     for text in _HELPERS.strip().split("\n\n\n"):
         if text[4 : text.index("(") + 1] in code + helpers:
@@ -83,39 +82,39 @@ class _PythonWriter(Writer):
     """Functions of a model, and the ``cells`` of a row that these ask for."""
 
     logical, indicator = ("or", "and", "not"), "{}"
+    exponential = "exp"
     blank = "\n"  # where a line may break; names are written without
 
-    def __init__(self, model: ExportedModel, function: str):
+    def __init__(self, model: ExportedModel):
         super().__init__(model)
-        self.function = function
         self.cells: dict[str, str] = {}
 
-    def code(self) -> str:
-        model, lines = self.model, []
+    def functions(self, name: str) -> Iterator[str]:
+        """Write the functions of the trees, unless one is all there is, and of rows."""
+        model = self.model
         classes = model.classes if model.only is None else None
         by, alone = f"{len(model.trees)} trees that add up", False
         if len(model.trees) == 1:
-            by = f"a tree of {counted_leaves(model.trees[0].tree.n_leaves)}"
+            by = f"a tree of {counted_leaves(model.trees[0][0].n_leaves)}"
             alone = model.link == "identity" and not any(model.constants)
         bodies = [
-            [*(self._mixture(one) if one.tree.is_soft else self._body(one))]
+            "\n".join(self._mixture(one) if one[0].is_soft else self._body(one))
             for one in model.trees
         ]
         if not alone:
-            for i, body in enumerate(bodies):
-                lines += [f"def tree_{i}(row):", *body, "", ""]
-        lines += [
-            f"def {self.function}{'_proba' * bool(classes)}(row=None, /, **columns):",
+            yield from (f"def tree_{i}(row):\n{one}" for i, one in enumerate(bodies))
+        cells = [f"        {name}: {cell}," for name, cell in self.cells.items()]
+        lines = [
+            f"def {name}{'_proba' * bool(classes)}(row=None, /, **columns):",
             f"    # {' '.join(model.title.split())}: {by}.",
             "    # Columns come as keyword arguments or as one dict.",
             "    row = columns if row is None else row",
+            *(["    row = {", *cells, "    }"] if cells else []),
+            *(bodies if alone else self._answer()),
         ]
-        cells = [f"        {name}: {cell}," for name, cell in self.cells.items()]
-        lines += ["    row = {", *cells, "    }"] if cells else []
-        lines += bodies[0] if alone else self._answer()
+        yield "\n".join(lines)
         if classes is not None:
-            lines += ["", "", *self._class_function(classes)]
-        return "\n".join(lines) + "\n"
+            yield "\n".join(self._class_function(name))
 
     def number(self, value: float) -> str:
         return repr(float(value))
@@ -156,25 +155,26 @@ class _PythonWriter(Writer):
         name = "min" if math.isinf(low) else "max" if math.isinf(high) else "clip"
         return f"{name}({', '.join([value, *ends])})" if ends else value
 
-    def _equation(self, model: LinearModel) -> str:
+    def _equation(self, tree: Tree, leaf: int) -> str:
+        model = exact_equation(tree, leaf)
         total = self.sum_of(model.terms, model.intercept)
         return self.clip(total, model.low, model.high)
 
-    def _body(self, program: Program) -> Iterator[str]:
+    def _body(self, trees: list[Tree]) -> Iterator[str]:
         """Write the lines that return the value of a tree, or one for each output."""
-        for node, depth, nested, _ in decisions(program.tree):
+        for node, depth, nested, _ in decisions(trees[0]):
             indent = "    " * (depth + 1)
             if nested is None:
-                values = list(map(self._equation, program.models[node]))
-                yield _returned(values, indent)
+                yield _returned([self._equation(one, node) for one in trees], indent)
             else:
-                asked = self.condition(program.splits[node], nested)
+                asked = self.condition(trees[0], node, nested)
                 yield _statement("if ", asked, ":", indent=indent)
 
-    def _mixture(self, program: Program) -> Iterator[str]:
+    def _mixture(self, trees: list[Tree]) -> Iterator[str]:
         """Write the gates, then the sums over the leaves."""
-        for node, conditions in program.splits.items():
-            split = conditions[0]
+        tree, totals = trees[0], []
+        for node in np.flatnonzero(~tree.is_leaf).tolist():
+            split = conditions_at(tree, node)[0]
             if isinstance(split, LinearSplit) and split.width > 0:
                 sign, terms = -1.0 if split.at_most else 1.0, split.terms
                 if split.missing_value is not None:  # beside the mean
@@ -185,34 +185,37 @@ class _PythonWriter(Writer):
                 distance = self.sum_of(terms, -sign * split.threshold)
                 share = f"gate(({distance}) / {self.number(split.width)})"
             else:
-                share = self.condition(conditions, "left")
+                share = self.condition(tree, node, "left")
             yield _statement(f"left_{node} = ", share)
-        totals = []
-        for i, ends in enumerate(program.ends):
+        for i, one in enumerate(trees):
             sign = "="
-            for leaf, models in program.models.items():
+            for leaf in np.flatnonzero(tree.is_leaf).tolist():
                 factors = [
                     f"left_{node}" if side == "left" else f"(1.0 - left_{node})"
-                    for node, side in way_to(program.tree, leaf)
+                    for node, side in way_to(tree, leaf)
                 ]
-                value = " * ".join([*factors, f"({self._equation(models[i])})"])
+                value = " * ".join([*factors, f"({self._equation(one, leaf)})"])
                 yield _statement(f"total_{i} {sign} ", value)
                 sign = "+="
-            totals.append(self.clip(f"total_{i}", *ends))
+            totals.append(self.clip(f"total_{i}", *clip_range_of(one)))
         yield _returned(totals)
 
     def _answer(self) -> Iterator[str]:
         """Write the sum, or the list of several, and what follows."""
         model = self.model
-        of_total, of_scores = _BY_LINK[model.link]
         constants = [self.number(one) for one in model.constants]
         calls = [f"tree_{i}(row)" for i in range(len(model.trees))]
         several = len(constants) > 1
         if several:
             lists = ",\n".join([f"[{', '.join(constants)}]", *calls])
             yield _statement("scores = ", f"[sum(each) for each in zip({lists})]")
+            of_scores = f"[{self.undone('score')} for score in scores]"
+            of_scores = "softmax(scores)" if model.link == "softmax" else of_scores
         else:
             yield _statement("total = ", "\n+ ".join([*constants, *calls]))
+            of_total = (
+                "gate(total)" if model.link == "softmax" else self.undone("total")
+            )
         if model.classes is None:
             yield f"    return {of_total}"
             return
@@ -227,18 +230,14 @@ class _PythonWriter(Writer):
             yield f"    labels = {list(model.labels)!r}"
             yield "    return dict(zip(labels, chances))"
 
-    def _class_function(self, classes: Classes) -> Iterator[str]:
-        yield f"def {self.function}(row=None, /, **columns):"
-        yield f"    labels = {list(self.model.labels)!r}"
-        yield f"    chances = [*{self.function}_proba(row, **columns).values()]"
-        best = "chances"
-        if classes.costs is not None:
+    def _class_function(self, name: str) -> Iterator[str]:
+        labels, best = list(self.model.labels), "chances"
+        yield f"def {name}(row=None, /, **columns):"
+        yield f"    labels = {labels!r}"
+        yield f"    chances = [*{name}_proba(row, **columns).values()]"
+        if gains := self.costs([f"chances[{i}]" for i in range(len(labels))], "-"):
+            best = "gains"
             yield "    # Minus the average cost of naming each class."
-            gains, best = [], "gains"
-            for column in classes.costs.T.tolist():
-                pairs = [(cost, i) for i, cost in enumerate(column) if cost]
-                gain = [f"- {self.number(cost)} * chances[{i}]" for cost, i in pairs]
-                gains.append(self.added(gain))
             yield _statement("gains = ", f"[{', '.join(gains)}]")
         yield f"    return labels[{best}.index(max({best}))]"
 

@@ -6,17 +6,20 @@ MATERIALIZED: SQLite would otherwise put what they stand for in each place of th
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
+
+import numpy as np
 
 from secret_jax.inspect.code.program import (
     ExportedModel,
     Writer,
     decisions,
+    exact_equation,
     plain_category,
 )
 from secret_jax.inspect.equations import CategorySplit
-from secret_jax.losses.interface import HIGHEST_LOG
+from secret_jax.tree.structure import Tree
 from secret_jax.tree.totals import Side
 
 # Exponents beyond are chances of 0 or 1, and an error in some databases.
@@ -25,7 +28,7 @@ _MOST_LOG_ODDS = 100.0
 
 def sql_code(model: ExportedModel, column_name: str, table: str | None) -> str:
     """Write an expression or query; see `secret_jax.inspect.code.export`."""
-    if model.trees[0].tree.is_soft:
+    if model.trees[0][0].is_soft:
         raise ValueError(
             "Gates are not exported to 'sql'. smaller(gates=False) gives the tree "
             "without them, which export_code('sql') writes."
@@ -37,19 +40,18 @@ def sql_code(model: ExportedModel, column_name: str, table: str | None) -> str:
             "probability. Name a table with table= for a query that has a column for "
             "each and the class, or one class with output=."
         )
-    sql = _SqlWriter(model, column_name, table or "")
-    sums = list(map(sql.value, range(len(model.constants))))
-    if table is None:
-        return sql.answer(sums) + "\n"
-    if by_class:
+    sql, name = _SqlWriter(model, column_name, table or ""), _quoted(column_name)
+    sums = list(map(sql.value, model.trees[0]))
+    if table is not None and by_class:
         return sql.query_of_classes(sums, column_name, table) + "\n"
-    return _select({_quoted(column_name): sql.answer(sums)}, _quoted(table)) + "\n"
+    answer = sql.answer(sums)
+    return (answer if table is None else _select({name: answer}, _quoted(table))) + "\n"
 
 
 class _SqlWriter(Writer):
     """SQL with quoted names of columns, and a prefix that begins no name of these."""
 
-    logical = "OR", "AND", "NOT"
+    logical, exponential = ("OR", "AND", "NOT"), "EXP"
     indicator = "CASE WHEN {} THEN 1e0 ELSE 0e0 END"
 
     def __init__(self, model: ExportedModel, *names: str):
@@ -109,44 +111,44 @@ class _SqlWriter(Writer):
         ]
         return _case(cases, value) if cases else value
 
-    def value(self, output: int) -> str:
+    def value(self, tree: Tree) -> str:
         """Write an output of the tree."""
-        program = self.model.trees[0]
-        models = {node: its[output] for node, its in program.models.items()}
-
-        def equation(node: int) -> str:
-            return self.sum_of(models[node].terms, models[node].intercept)
-
-        if program.tree.clip_margin is None:
-            return "\n".join(self._cases(equation))
+        leaves = np.flatnonzero(tree.is_leaf).tolist()
+        models = {node: exact_equation(tree, node) for node in leaves}
+        sums = {
+            node: self.sum_of(one.terms, one.intercept) for node, one in models.items()
+        }
+        if tree.clip_margin is None:
+            return self._decided(tree, sums)
         leaf, value = f"{self.prefix}leaf", f"{self.prefix}value"
         leaves, values = f"{self.prefix}leaves", f"{self.prefix}values"
 
-        def chosen(text: Callable[[int], str]) -> str:
-            lines = (f"WHEN {node} THEN {text(node)}" for node in models)
+        def chosen(texts: Mapping[int, str]) -> str:
+            lines = (f"WHEN {node} THEN {text}" for node, text in texts.items())
             return "\n".join([f"CASE {leaf}", *lines, "END"])
 
-        cases, sums = "\n".join(self._cases(str)), chosen(equation)
+        numbers = self._decided(tree, {node: str(node) for node in models})
         stages = {
-            leaves: f"SELECT\n{cases} AS {leaf}",
-            values: f"SELECT {leaf},\n{sums} AS {value}\nFROM {leaves}",
+            leaves: f"SELECT\n{numbers} AS {leaf}",
+            values: f"SELECT {leaf},\n{chosen(sums)} AS {value}\nFROM {leaves}",
         }
-        ends = {node: (one.low, one.high) for node, one in models.items()}
-        return _with(stages, chosen(lambda node: self.clip(value, *ends[node])))
+        clipped = {n: self.clip(value, one.low, one.high) for n, one in models.items()}
+        query = f"SELECT {chosen(clipped)}\nFROM {values}"
+        return f"({_with(stages, query)})"
 
-    def _cases(self, value: Callable[[int], str]) -> Iterator[str]:
+    def _decided(self, tree: Tree, values: Mapping[int, str]) -> str:
         """Write one CASE for a chain of nodes, with another in each of its branches."""
-        program = self.model.trees[0]
-        for node, depth, nested, first in decisions(program.tree):
+        lines = []
+        for node, depth, nested, first in decisions(tree):
             indent = "  " * depth
             if nested is not None:
-                yield from [f"{indent}CASE"] * first
-                asked = self.condition(program.splits[node], nested)
-                yield f"{indent}WHEN {asked} THEN"
+                asked = self.condition(tree, node, nested)
+                lines += [f"{indent}CASE"] * first + [f"{indent}WHEN {asked} THEN"]
             elif first:
-                yield indent + value(node)
+                lines.append(indent + values[node])
             else:
-                yield from (f"{indent}ELSE", f"{indent}  {value(node)}", f"{indent}END")
+                lines += [f"{indent}ELSE", f"{indent}  {values[node]}", f"{indent}END"]
+        return "\n".join(lines)
 
     def answer(self, sums: list[str]) -> str:
         """Write one number: a sum, its meaning, or the probability of one class."""
@@ -157,8 +159,10 @@ class _SqlWriter(Writer):
         # Of one score both shares are known; of a number it is the second that is
         # meant.
         shown = -1 if model.classes is None else 1 if model.only is None else model.only
-        scores = "SELECT\n" + _columns(dict(zip(names, sums, strict=True)))
-        return _with({f"{self.prefix}scores": scores}, values[shown])
+        scores = f"{self.prefix}scores"
+        stages = {scores: "SELECT\n" + _columns(dict(zip(names, sums, strict=True)))}
+        query = f"SELECT {values[shown]}\nFROM {scores}"
+        return f"({_with(stages, query)})"
 
     def query_of_classes(self, sums: list[str], column_name: str, table: str) -> str:
         """Write a query that adds scores, probabilities and the predicted class."""
@@ -170,9 +174,8 @@ class _SqlWriter(Writer):
             taken.add(name.lower())
             return _quoted(name)
 
-        outputs, labels = self.model.trees[0].outputs, self.model.labels
-        scores = [free(tree.schema.target_name) for tree in outputs]
-        chances = [free(f"probability of {label}") for label in labels]
+        scores = [free(tree.schema.target_name) for tree in self.model.trees[0]]
+        chances = [free(f"probability of {label}") for label in self.model.labels]
         scored, rated = f"{self.prefix}scored", f"{self.prefix}rated"
         named = dict(zip(chances, self._by_link(scores), strict=True))
         stages = {
@@ -180,17 +183,14 @@ class _SqlWriter(Writer):
             rated: _select(named, scored),
         }
         chosen = {_quoted(column_name): self._likeliest(chances)}
-        return f"{_stages(stages)}\n{_select(chosen, rated)}"
+        return _with(stages, _select(chosen, rated))
 
     def _by_link(self, scores: list[str]) -> list[str]:
         link, ends = self.model.link, (-_MOST_LOG_ODDS, _MOST_LOG_ODDS)
-        if link == "identity":
-            return scores
-        if link == "exponential":
-            return [f"EXP({self.clip(one, -math.inf, HIGHEST_LOG)})" for one in scores]
-        if link == "clip":
-            shares = [self.clip(score, 0.0, 1.0) for score in scores]
-            return [f"1e0 - {shares[0]}", *shares] if len(scores) == 1 else shares
+        if link != "softmax":
+            values = list(map(self.undone, scores))
+            alone = link == "clip" and len(values) == 1
+            return [f"1e0 - {values[0]}"] * alone + values
         if len(scores) == 1:
             odds = [f"EXP({self.clip(sign + scores[0], *ends)})" for sign in ("", "-")]
             return [f"1e0 / (1e0 + {each})" for each in odds]
@@ -201,14 +201,9 @@ class _SqlWriter(Writer):
 
     def _likeliest(self, chances: list[str]) -> str:
         """Write the predicted class: a later one wins only if it is better."""
-        assert self.model.classes is not None
-        values, better, costs = chances, ">=", self.model.classes.costs
-        if costs is not None:
-            values, better = [], "<="
-            for column in costs.T.tolist():
-                pairs = zip(column, chances, strict=True)
-                terms = [f"+ {self.number(c)} * {chance}" for c, chance in pairs if c]
-                values.append(f"({self.added(terms)})")
+        values, better = chances, ">="
+        if costs := self.costs(chances, "+"):
+            values, better = [f"({one})" for one in costs], "<="
         *labels, last = [self._literal(label, "y") for label in self.model.labels]
         cases = ["CASE"]
         for i, label in enumerate(labels):
@@ -234,10 +229,6 @@ def _select(named: Mapping[str, str], source: str) -> str:
     return f"SELECT *,\n{_columns(named)}\nFROM {source}"
 
 
-def _stages(queries: Mapping[str, str]) -> str:
-    stages = (f"{name} AS MATERIALIZED (\n{one}\n)" for name, one in queries.items())
-    return f"WITH {', '.join(stages)}"
-
-
-def _with(queries: Mapping[str, str], value: str) -> str:
-    return f"({_stages(queries)}\nSELECT {value}\nFROM {[*queries][-1]})"
+def _with(stages: Mapping[str, str], query: str) -> str:
+    named = (f"{name} AS MATERIALIZED (\n{one}\n)" for name, one in stages.items())
+    return f"WITH {', '.join(named)}\n{query}"

@@ -10,9 +10,9 @@ from scipy import stats
 from sklearn.tree import DecisionTreeRegressor
 
 from secret_jax.composed.ensemble.forest import features_of_node
-from secret_jax.fit.grow.attributes import AttributeDraw, n_inputs
 from secret_jax.fit.grow.execution import GrowOptions
 from secret_jax.fit.grow.frontier import Frontier, Places, Root
+from secret_jax.fit.grow.grower import AttributeDraw, n_inputs
 from secret_jax.learners import CartSplits
 
 N_ROWS = 120
@@ -26,17 +26,14 @@ def table_of(X):
     return encoded(X, y, missing="learn", **options)
 
 
+def root_of(key, **more):
+    rows = np.arange(N_ROWS)
+    return Root(rows=rows, min_split_weight=2.0, min_leaf_weight=1.0, key=key, **more)
+
+
 def stumps(rows, schema, n_trees=N_TREES, **options):
     options = {"max_depth": 1, "min_gain": 0.0} | options
-    roots = [
-        Root(
-            rows=np.arange(N_ROWS),
-            min_split_weight=2.0,
-            min_leaf_weight=1.0,
-            key=key,
-        )
-        for key in range(n_trees)
-    ]
+    roots = [root_of(key) for key in range(n_trees)]
     return grow(rows, schema, GrowOptions(finder=CartSplits(), **options), roots)
 
 
@@ -97,16 +94,7 @@ def test_what_belongs_to_a_column_is_drawn_with_it():
     assert n_inputs(schema) == 3
     allowed = np.ones(5, bool)
     allowed[schema.continuous_positions[0]] = False
-    roots = [
-        Root(
-            rows=np.arange(N_ROWS),
-            min_split_weight=2.0,
-            min_leaf_weight=1.0,
-            key=key,
-            allowed=allowed if key % 2 else None,
-        )
-        for key in range(200)
-    ]
+    roots = [root_of(key, allowed=allowed if key % 2 else None) for key in range(200)]
     seen = []
 
     class Recorder:

@@ -12,7 +12,7 @@ from configurations import crease, encoded, planes, shop
 from traceable_finder import VarianceSplits
 
 from benchmarks.device.counting import as_on_accelerator
-from secret_jax import SecretRegressor
+from secret_jax import SecretRegressor, SecretSplits
 from secret_jax.fit.grow import on_device
 from secret_jax.fit.grow.execution import GrowOptions, no_splits
 from secret_jax.fit.grow.frontier import Frontier, Places, Root
@@ -83,6 +83,7 @@ def assert_alike(on_host, there):
 
 LIMITS = {
     "all rows": {"sample": None},
+    "all rows, by kernels of Triton": {"sample": None},
     "samples": {"sample": 128},
     "to a depth": {"sample": None, "max_depth": 3},
     "best first": {"sample": 128, "max_leaf_nodes": 12},
@@ -92,7 +93,11 @@ LIMITS = {
 
 
 @pytest.mark.parametrize("limits", LIMITS.values(), ids=LIMITS)
-def test_trees_are_those_of_the_host(table, limits):
+def test_trees_are_those_of_the_host(table, limits, request, monkeypatch):
+    if "kernels" in request.node.name:
+        monkeypatch.setattr("secret_jax.data.kernels.INTERPRETED", True)
+        name = "secret_jax.fit.grow.level_programs.runs_triton"
+        monkeypatch.setattr(name, lambda device: True)
     options = GrowOptions(finder=VarianceSplits(), min_gain=0.0, **limits)
     assert_alike(*both(table, options, several_roots()))
 
@@ -239,10 +244,11 @@ def of_two_outputs(n_rows=256):
 
 
 TABLES = {
+    "gaps and categories": with_gaps,
+    "paper's splits": crease,
     "numbers": crease,
     "a colour": shop,
     "no noise": planes,
-    "gaps and categories": with_gaps,
     "two outputs": of_two_outputs,
     "few rows": lambda: with_gaps(60),
 }
@@ -252,14 +258,16 @@ TABLES = {
 @pytest.mark.parametrize(
     "name",
     [
-        "gaps and categories",
-        *(pytest.param(n, marks=pytest.mark.device) for n in TABLES if "gaps" not in n),
+        *[*TABLES][:2],
+        *(pytest.param(name, marks=pytest.mark.device) for name in [*TABLES][2:]),
     ],
 )
-def test_default_fits_are_those_of_the_host(name):
+def test_fits_are_those_of_the_host(name):
     X, y = TABLES[name]()
-    y = np.asarray(y)
-    (expected, own), (found, other) = fit_on_both(X, y, prune=None, max_leaf_nodes=6)
+    y, options = np.asarray(y), {"prune": None, "max_leaf_nodes": 6}
+    if name == "paper's splits":
+        options |= {"splits": SecretSplits(n_starts=1, n_attempts=1), "oblique": True}
+    (expected, own), (found, other) = fit_on_both(X, y, **options)
     assert np.array_equal(other.kind, own.kind)
     assert np.array_equal(other.attribute, own.attribute)
     assert np.array_equal(other.goes_left, own.goes_left)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
 
@@ -13,9 +13,9 @@ import pandas as pd
 import pytest
 from configurations import encoded
 
-from benchmarks.device.counting import as_on_accelerator
+from benchmarks.device.counting import as_on_accelerator, for_triton
 from secret_jax import RssSplits, SecretSplits
-from secret_jax.fit.grow import level_programs, on_device
+from secret_jax.fit.grow import on_device
 from secret_jax.fit.grow.execution import GrowOptions
 from secret_jax.fit.grow.frontier import Root
 from secret_jax.fit.grow.grower import grown
@@ -88,9 +88,7 @@ def test_programs_are_exported_for_accelerators(calls, platform):
     wanted = {"laid_out", "divided", "searched"}
     assert wanted <= set(calls) <= {*wanted, "samples"}
     for name, (program, arguments, options) in calls.items():
-        static: dict[str, Any] = dict(options)
-        if triton and name == "searched":
-            static["traced"] = replace(options["traced"], triton=True)
+        arguments, static = for_triton((arguments, options), triton)
         function = jax.jit(program.__wrapped__, static_argnames=tuple(static))
         with in_32_bits():
             leaves, tree = jax.tree.flatten(arguments)
@@ -105,16 +103,9 @@ def test_programs_are_exported_for_accelerators(calls, platform):
         assert exported.platforms == (platform,)
         # A library's function would be one call, of many kernels on some devices.
         assert "custom_call @cusolver" not in exported.mlir_module()
-        by_triton = triton and name == "searched" and calls_em(static)
-        assert ("triton" in exported.mlir_module()) == by_triton
+        sums = name == "divided" or (name == "searched" and of_all_rows(static))
+        assert ("triton" in exported.mlir_module()) == (triton and sums)
 
 
-def calls_em(static):
+def of_all_rows(static):
     return isinstance(static["traced"].finder, SecretSplits)
-
-
-def test_all_programs_of_a_level_are_here():
-    found = [
-        name for name, it in vars(level_programs).items() if isinstance(it, Program)
-    ]
-    assert set(found) == {"laid_out", "roomier", "divided", "samples", "searched"}

@@ -112,20 +112,6 @@ def test_what_a_root_has_of_its_own_takes_the_place_of_the_tables(finder, table)
     assert tree_bytes(other) != tree_bytes(with_table)
 
 
-@every_finder
-def test_a_weight_of_two_is_a_row_twice(finder, table):
-    rows, schema = table
-    # So few that thresholds are quantiles of all rows, repeated or not.
-    part = np.arange(60)
-    options = GrowOptions(finder=finder, min_gain=0.5)
-    heavy = root_of(part, key=7, weight=np.full(60, 2.0))
-    twice = root_of(np.repeat(part, 2), key=7)
-    found, expected = grow(rows, schema, options, [heavy, twice])
-    assert found.n_nodes > 1
-    # EM stops while slow directions still move: what it implies magnifies rounding.
-    assert_same_tree(found, expected, tolerance=3e-4)
-
-
 def test_no_split_is_on_an_attribute_that_is_not_allowed(table):
     rows, schema = table
     options = GrowOptions(finder=CartSplits(), min_gain=0.0)

@@ -17,9 +17,9 @@ from secret_jax.estimators.parameters import CLASS_NAMED, NAMED, value_of
 from secret_jax.fit.interface import Evidence
 from secret_jax.fit.prune.rules import InformationCriterion
 from secret_jax.learners import M5Pruning
-from secret_jax.tree.degrees import model_degrees, split_degrees
 from secret_jax.tree.reshape import compact
 from secret_jax.tree.routing import apply, values
+from secret_jax.tree.totals import model_degrees, split_degrees
 
 SEEN: list[Evidence] = []
 

@@ -7,11 +7,7 @@ import functools
 
 import numpy as np
 import pytest
-from configurations import (
-    crease,
-    regressor,
-    shop,
-)
+from configurations import crease, regressor, shop
 from handmade import BUSHY, SHAPES, build_tree, rows, subtrees
 
 from secret_jax import CostComplexity, CrossValidation, HoldOut, Ridge, SecretRegressor
@@ -28,13 +24,11 @@ from secret_jax.fit.prune.path import (
     weakest_links,
 )
 from secret_jax.fit.prune.rules import InformationCriterion, covariance_complexity
-from secret_jax.models.errors import node_errors, total_error
 from secret_jax.models.statistics import NodeStatistics
-from secret_jax.tree.degrees import model_degrees, split_degrees
 from secret_jax.tree.reshape import compact
-from secret_jax.tree.routing import paths_of, values
+from secret_jax.tree.routing import values
 from secret_jax.tree.structure import SplitKind, StopReason, Tree
-from secret_jax.tree.walk import values_at
+from secret_jax.tree.totals import model_degrees, split_degrees
 
 
 def evidence(
@@ -67,18 +61,6 @@ def test_pruning_finds_the_best_of_all_subtrees(shape, clip_margin, n_outputs):
         assert error == pytest.approx(best, rel=1e-4)
         assert error_of(pruned, given.held_out) == pytest.approx(best, rel=1e-4)
         assert fold_trees == ()
-
-
-def test_splits_that_no_pruning_row_reaches_are_cut():
-    tree, table = build_tree(SHAPES["bushy"], seed=0), rows()
-    left = table.take(paths_of(tree, table)[1] == tree.left[0])
-    as_predicted = Rows(left, values(tree, left), np.ones(len(left.x)))
-    given = Evidence(as_predicted.take(slice(0)), as_predicted)
-    pruned, error, _, _ = HoldOut()(tree, given)
-    assert error == pytest.approx(0, abs=1e-8)
-    assert tree.left[tree.right[0]] >= 0
-    sides = [0, pruned.left[0], pruned.right[0]]
-    assert pruned.is_leaf[sides].tolist() == [False, False, True]
 
 
 @pytest.mark.parametrize("configuration", ["default", "paper"])
@@ -147,33 +129,6 @@ def test_the_longer_tree_is_the_subtree_of_least_error(monkeypatch):
     assert found.longer.error == pytest.approx(best.value / weight)
     held_out = error_of(found.tree, given.held_out)
     assert found.longer.error_of_chosen == pytest.approx(held_out / weight)
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("n_outputs", [1, 2])
-def test_errors_from_statistics_equal_errors_along_the_paths(shape, n_outputs):
-    weight = np.random.default_rng(2).uniform(0.5, 2, 50)
-    part = evidence(n_outputs, weight).held_out
-    tree = build_tree(SHAPES[shape], seed=3, n_outputs=n_outputs)
-    path = paths_of(tree, part.table)
-    value = np.stack([values_at(tree, part.table, node).T for node in path])
-    expected = np.zeros((tree.n_nodes, n_outputs))
-    for row in range(part.n_rows):
-        for node in np.unique(path[:, row]):
-            at = np.flatnonzero(path[:, row] == node)[0]
-            error = value[at, :, row] - part.targets[row]
-            expected[node] += weight[row] * error**2
-    wide = dataclasses.replace(tree, clip_margin=1e6, upper=tree.lower + 1)
-    for output_weight in (np.ones(n_outputs), np.arange(3.0, 3.0 + n_outputs)):
-        wanted = expected @ output_weight
-        by_statistics = node_errors(tree, part, output_weight)
-        by_paths = node_errors(wide, part, output_weight)
-        np.testing.assert_allclose(by_statistics, wanted, rtol=1e-4)
-        np.testing.assert_allclose(by_paths, wanted, rtol=1e-4)
-    for by_default in (node_errors(tree, part), node_errors(wide, part)):
-        np.testing.assert_allclose(by_default, expected.sum(axis=1), rtol=1e-4)
-    leaves = node_errors(tree, part)[tree.is_leaf]
-    assert total_error(tree, part) == pytest.approx(leaves.sum(), rel=1e-4)
 
 
 @pytest.mark.parametrize("penalty", [0.0, 0.5, 2.0, 1e6])

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from secret_jax.runtime.optional import PackageError, imported
+from secret_jax.runtime.environment import PackageError, imported
 
 
 def test_a_package_is_imported():

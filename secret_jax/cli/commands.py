@@ -1,16 +1,18 @@
-"""The commands that grow a tree, on a file or on data at hand, and measure it.
+"""The commands: demo and fit grow a tree and measure it, the others use a saved one.
 
 Errors are those on held-out rows, beside those of the mean and least squares. A command
 takes the parsed arguments, prints its result to standard output and its progress to
-standard error.
+standard error. Files are read as the one was that the model learned from; those for a
+model that was fitted in Python are read as its columns were.
 """
 
 import argparse
 import json
 import math
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import asdict
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -28,10 +30,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import secret_jax
-from secret_jax.cli.learning import Rows, training_rows
-from secret_jax.cli.messages import PROGRAM, CommandError, check_output, draw, say
-from secret_jax.inspect.printing import counted, number
-from secret_jax.runtime.optional import VERSION, imported
+from secret_jax.cli.learning import Rows, read, training_rows
+from secret_jax.cli.messages import PROGRAM, CommandError, check_output, say
+from secret_jax.cli.reading import Reading, TableFile
+from secret_jax.inspect.printing import counted, listed, number
+from secret_jax.runtime.environment import VERSION, imported, replacing
+from secret_jax.tree.file import estimator_name
 
 TREE = "SECRET tree"  # its name among the methods
 Scores = dict[str, dict[str, float | None]]
@@ -51,6 +55,7 @@ How large are the largest cell nuclei of a tumour? Measured for 569 women (the b
 cancer data that comes with scikit-learn), and predicted from means and the diagnosis.
 """
 _COLUMNS = ("radius", "texture", "smoothness", "concavity", "symmetry")
+_DIGITS = 7  # that float32 carries
 
 
 def demo(arguments: argparse.Namespace) -> None:
@@ -63,7 +68,7 @@ def demo(arguments: argparse.Namespace) -> None:
     rows = Rows(X, data.data["worst area"].rename("largest area"))
     model = secret_jax.SecretRegressor(max_leaf_nodes=4, oblique=False)
     _, held_out, scores = evaluate(model, rows, test_fraction=0.2, seed=0)
-    draw(model, arguments.out)
+    _draw(model, arguments.out)
     print(model.export_text())
     print(_score_table(scores, f"Errors on {len(held_out.y)} held-out rows"))
     print(f"\nNow your own table:  {PROGRAM} fit FILE TARGET")
@@ -116,9 +121,10 @@ def fit(arguments: argparse.Namespace) -> None:
         model.save(out)  # files first: a closed pipe may end the printing
     if report is not None:
         _write_report(arguments, model, n_training, held_out, scores)
-    booster = not hasattr(model, "export_text")  # it is too large for text
-    text = f"a booster of {model.n_trees_:,} trees" if booster else model.export_text()
-    print(text.rstrip("\n"))
+    if hasattr(model, "export_text"):
+        print(model.export_text().rstrip("\n"))
+    else:  # it is too large for text
+        print(f"a booster of {model.n_trees_:,} trees")
     if scores:
         heading = f"Errors on {len(held_out.y):,} held-out rows"
         print(f"\n{_score_table(scores, heading)}", flush=True)
@@ -146,7 +152,7 @@ def _model(arguments: argparse.Namespace, rows: Rows) -> Any:
         raise CommandError(f"--preset {preset} does not go with a {kind}")
     else:
         model = estimator()
-    for name in given.keys() - model.get_params():
+    for name in sorted(given.keys() - model.get_params()):
         flag = name.replace("_", "-")
         raise CommandError(f"--{flag} does not go with a {kind}")
     roles = {"categorical_features": arguments.categorical}
@@ -186,7 +192,14 @@ def _write_report(
     title = f"{arguments.target} from {Path(arguments.file).name}"
     page = model.to_html(*rows, comparison=others, title=title)
     (folder / "report.html").write_text(page, encoding="utf-8")
-    draw(model, folder / "tree.png")
+    _draw(model, folder / "tree.png")
+
+
+def _draw(model: Any, path: str | Path) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")  # only files are drawn to, no display is needed
+    model.plot_tree().savefig(path, dpi=150)
 
 
 def evaluate(
@@ -194,8 +207,8 @@ def evaluate(
 ) -> tuple[int, Rows, Scores]:
     """Fit a model on one part of the rows; measure on the rest, drawn by the seed.
 
-    Returns the number of rows that it was fitted on, the others, and scores of
-    `measured` on these, by method: with the leaves of the tree, and of baselines.
+    Returns the number of rows that it was fitted on, the others, and on these what
+    `measured` says of it and of baselines.
     """
     if "weight" in rows.beside:  # rows of no weight are none
         rows = rows.take(rows.beside["weight"].to_numpy() > 0)
@@ -221,11 +234,7 @@ def evaluate(
 
 
 def measured(model: Any, rows: Rows) -> dict[str, float | None]:
-    """Measure errors: of numbers ``mse``, ``rmse``, ``mae`` and ``r2``.
-
-    R² is None if the targets are constant. Of classes ``error``, the share that is
-    wrong, and ``log_loss``, in nats; a class that the model has never seen is wrong.
-    """
+    """Measure errors of numbers or classes; one that was never seen is wrong."""
     y, mean = np.asarray(rows.y), partial(np.average, weights=rows.beside.get("weight"))
     if is_classifier(model):
         probability = model.predict_proba(rows.X)
@@ -254,15 +263,11 @@ def _baselines(schema: Any, grown_on: Rows, held_out: Rows) -> Scores:
         for rows in (grown_on, held_out)
     )
     training, test = encoder.fit_transform(training), encoder.transform(test)
-    models: dict[str, Any] = {
-        "mean": DummyRegressor(),
-        "linear regression": LinearRegression(),
-    }
+    models: dict[str, Any] = {"mean": DummyRegressor()}
+    models["linear regression"] = LinearRegression()
     if grown_on.classes:
-        models = {
-            "shares of the classes": DummyClassifier(strategy="prior"),
-            "logistic regression": LogisticRegression(max_iter=5000),
-        }
+        models = {"shares of the classes": DummyClassifier(strategy="prior")}
+        models["logistic regression"] = LogisticRegression(max_iter=5000)
     weight, tested = grown_on.beside.get("weight"), held_out._replace(X=test)
     return {
         name: measured(one.fit(training, grown_on.y, sample_weight=weight), tested)
@@ -280,3 +285,137 @@ def _score_table(scores: Mapping[str, Any], heading: str) -> str:
     }
     frame = pd.DataFrame(cells).rename("  {}".format)
     return frame.rename_axis(columns=heading).to_string(col_space=8)
+
+
+def predict(arguments: argparse.Namespace) -> None:
+    """Predict the rows of a file."""
+    check_output(arguments.out)
+    model = _loaded(arguments.model, "apply" if arguments.leaf else "predict")
+    if arguments.interval is not None and not hasattr(model, "conformity_scores_"):
+        raise CommandError(
+            "--interval needs a model that knows how far off it may be: fit it to "
+            "numbers with --loss squared or auto, and --calibrate 0.2 or without "
+            "--refit-all"
+        )
+    table, X = _read_rows(model, arguments, arguments.keep)
+    names, prediction = ["prediction"], model.predict(X)
+    if prediction.ndim > 1:
+        names = [f"prediction of {name}" for name in model._schema.target_names]
+    predictions = pd.DataFrame(prediction, index=X.index, columns=names)
+    if is_classifier(model):
+        names = [f"probability of {name}" for name in model.classes_]
+        predictions[names] = model.predict_proba(X)
+    if arguments.interval is not None:
+        bounds = model.predict_interval(X, coverage=arguments.interval)
+        predictions["lower"], predictions["upper"] = bounds
+    if arguments.leaf:
+        predictions["leaf"] = model.apply(X)
+    if twice := {*predictions} & {*arguments.keep}:
+        raise CommandError(f"--keep names {min(twice)!r}, as a column of the output is")
+    _write_table(table.frame[arguments.keep].join(predictions), arguments.out)
+
+
+def show(arguments: argparse.Namespace) -> None:
+    """Print a saved model, and draw it if asked to; or explain rows of a file."""
+    check_output(arguments.plot, picture=True)
+    check_output(arguments.out)
+    model = _loaded(arguments.model, "explain")
+    if arguments.file is not None:
+        _explain(model, arguments)
+        return
+    names = ("max_depth", "precision", "max_terms")
+    given = {name: getattr(arguments, name) for name in names}
+    given |= {"max_categories": None} if arguments.categories else {}
+    print(model.export_text(**given).rstrip("\n"))
+    if arguments.plot is not None:
+        _draw(model, arguments.plot)
+        say(f"wrote the picture to {arguments.plot}")
+
+
+def _explain(model: Any, arguments: argparse.Namespace) -> None:
+    """Print why rows get their predictions, or write what each column adds."""
+    table, X = _read_rows(model, arguments)
+    if arguments.out is not None:
+        _write_table(model.explain(X).to_dataframe(), arguments.out)
+        return
+    why = model.explain(X.iloc[: arguments.rows])
+    for i in range(len(why)):
+        text = why.row_text(i).replace(f"row {i}", table.place(i), 1)
+        print("\n" * (i > 0) + text)
+    if (hidden := len(X) - len(why)) > 0:
+        say(f"{hidden} more rows; --rows N prints more, --out FILE writes all")
+
+
+def export(arguments: argparse.Namespace) -> None:
+    """Print a saved model as a program, or as text for Graphviz."""
+    check_output(arguments.out)
+    language = arguments.language
+    model = _loaded(arguments.model, "export_code")
+    if language in ("dot", "sql") and not hasattr(model, "export_text"):
+        raise CommandError(
+            f"{arguments.model!r} holds a sum of trees, which is not written in "
+            f"{language}; fit with --model tree"
+        )
+    if language == "onnx" and arguments.out is None:
+        raise CommandError("onnx is no text; name a file for it with --out FILE")
+    given = {"table": arguments.table, "function_name": arguments.name}
+    given = {name: value for name, value in given.items() if value is not None}
+    if language in ("dot", "onnx") and given:
+        raise CommandError(f"--name and --table do not go with {language}")
+    text = model.export_code(language, **given)
+    text = text.SerializeToString() if language == "onnx" else text
+    if arguments.out is None:
+        print(text.rstrip("\n"))
+        return
+    with replacing(arguments.out) as file:
+        file.write(text if isinstance(text, bytes) else text.encode())
+    say(f"wrote {arguments.out}")
+
+
+def _loaded(path: str, method: str) -> Any:
+    """Load a saved model that can do something."""
+    model = getattr(secret_jax, estimator_name(path)).load(path)
+    if not hasattr(model, method):
+        raise CommandError(
+            f"{path!r} holds a {type(model).__name__}, which has no {method}; fit with "
+            "--model tree"
+        )
+    return model
+
+
+def _read_rows(
+    model: Any, arguments: argparse.Namespace, kept: Sequence[str] = ()
+) -> tuple[TableFile, pd.DataFrame]:
+    """Read a file, and its columns for the model, as those of the fit were."""
+    schema, needed = model._schema, [*model._schema.input_names]
+    reading = Reading.of_model(model)
+    if hasattr(model, "reading_"):  # of a fit on a file
+        reading = Reading.from_json(model.reading_)
+    reading = replace(reading, missing=(*reading.missing, *arguments.na))
+    table = read(arguments)
+    if not schema.named:  # fitted on an array: columns go by their order
+        if table.frame.shape[1] != len(needed):
+            raise CommandError(
+                f"{table.path!r} has {table.frame.shape[1]} columns, but the model was "
+                f"fitted without names on {len(needed)}; give a file with just these"
+            )
+        table = table._replace(frame=table.frame.set_axis(needed, axis=1))
+    for name in (*needed, *kept):
+        what = "the model needs" if name in needed else "the command asks for"
+        table.column(name, f"{what} the column")
+    unused = [name for name in table.frame if name not in (*needed, *kept)]
+    if unused:
+        say(f"  not used by the model: {listed(unused, n_max=8)}")
+    return table, reading.apply(table, needed)
+
+
+def _write_table(frame: pd.DataFrame, path: str | None) -> None:
+    """Write a table as CSV, numbers with as many digits as a prediction has."""
+    how: Any = {"index": False}
+    how["float_format"] = lambda value: f"{float(f'{value:.{_DIGITS}g}'):.15g}"
+    if path is None:
+        frame.to_csv(sys.stdout, **how)
+        return
+    with replacing(path) as file:
+        frame.to_csv(file, **how)
+    say(f"wrote {len(frame):,} rows to {path}")
