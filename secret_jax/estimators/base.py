@@ -316,12 +316,9 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
             return routing.apply(*self._tree_and_rows(X))
 
     def decision_path(self, X: TableLike) -> np.ndarray:
-        """Find the nodes on the path of every row.
+        """Find the nodes on the path of every row, (n_rows, depth + 1), int32.
 
-        Returns
-        -------
-        ndarray of shape (n_rows, depth + 1), int32
-            Node ids from the root down; below its leaf a row has -1.
+        Node ids from the root down; below its leaf a row has -1.
         """
         with self._computing(X, fall_back=True):
             path = routing.paths_of(*self._tree_and_rows(X)).T.copy()
