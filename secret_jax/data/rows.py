@@ -111,13 +111,6 @@ def group_numbers(groups: Any, n_rows: int) -> np.ndarray:
     return category_numbers(names.tolist()).astype(np.float64)[member]
 
 
-def draws_of_groups(group: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """Draw as many groups as there are, with replacement; how often each row's was."""
-    _, member = np.unique(group, return_inverse=True)
-    n_groups = member.max() + 1
-    return random.multinomial(n_groups, np.full(n_groups, 1 / n_groups))[member]
-
-
 def sampling_limit(share: float) -> np.uint32:
     """Threshold of `sampling_hash` below which about a given share of rows lies."""
     return np.uint32(min(max(share, 0.0), 1.0) * (2**32 - 1))
@@ -159,9 +152,8 @@ def repeats_of(
 ) -> Repeats | None:
     """Find rows that repeat others, and how many observations they are; None: no row.
 
-    ``numbers`` are columns (n_rows,), ``codes`` (n_rows, n_discrete) and ``targets``
-    (n_rows, n_outputs); ``group`` as in `secret_jax.data.rows.Rows`; ``times``
-    (n_rows,): how often each row was given.
+    ``numbers`` are columns (n_rows,), ``codes`` (n_rows, n_discrete), ``targets``
+    (n_rows, n_outputs), ``group`` as in `Rows`; ``times``: how often each was given.
     """
     columns = [*numbers, *codes.T]
     others = [*targets.T] if group is None else [*targets.T, group]

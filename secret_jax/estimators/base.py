@@ -19,11 +19,7 @@ from secret_jax.data.validation import (
     scaled_rows,
     validated,
 )
-from secret_jax.estimators.common import (
-    NestedParameters,
-    TableEstimator,
-    forget_calibration,
-)
+from secret_jax.estimators.common import NestedParameters, TableEstimator
 from secret_jax.estimators.parameters import plan_of, seed_of
 from secret_jax.fit.alternatives import fit_tree
 from secret_jax.fit.interface import PruningRule, RefinementWarning
@@ -290,7 +286,8 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
         """Copy the estimator with another tree."""
         changed = copy(self)
         changed.tree_ = tree
-        forget_calibration(changed)
+        for name in ("conformity_scores_", "conformity_weight_"):
+            vars(changed).pop(name, None)
         return changed
 
     @property
@@ -319,12 +316,9 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
             return routing.apply(*self._tree_and_rows(X))
 
     def decision_path(self, X: TableLike) -> np.ndarray:
-        """Find the nodes on the path of every row.
+        """Find the nodes on the path of every row, (n_rows, depth + 1), int32.
 
-        Returns
-        -------
-        ndarray of shape (n_rows, depth + 1), int32
-            Node ids from the root down; below its leaf a row has -1.
+        Node ids from the root down; below its leaf a row has -1.
         """
         with self._computing(X, fall_back=True):
             path = routing.paths_of(*self._tree_and_rows(X)).T.copy()

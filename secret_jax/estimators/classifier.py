@@ -40,16 +40,9 @@ class ClassesMixin(ClassifierMixin):
         return len(self.classes_)
 
     def predict(self, X: TableLike) -> np.ndarray:
-        """Predict the most likely class of every row, or that of least expected cost.
+        """Predict the class of every row, shape (n_rows,), of the type of the labels.
 
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_rows, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-            Predicted classes, of the type of the labels.
+        The most likely one, or that of least expected cost, by ``costs``.
         """
         probability = self.predict_proba(X)
         costs = checked_costs(getattr(self, "costs", None), self.classes_)
@@ -57,29 +50,13 @@ class ClassesMixin(ClassifierMixin):
         return self.classes_[known.predicted(probability)]
 
     def predict_proba(self, X: TableLike) -> np.ndarray:
-        """Predict the probabilities of the classes, in the order of ``classes_``.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_rows, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_classes), float64
-        """
+        """Predict probabilities (n_rows, n_classes), in the order of ``classes_``."""
         return self._probabilities(X)
 
     def score(
         self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> float:
-        """Share of the rows, by weight, whose class is predicted.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_rows, n_features)
-        y : array-like of shape (n_rows,)
-        sample_weight : array-like of shape (n_rows,), optional
-        """
+        """Share of the rows, by weight, whose class is predicted."""
         labels = validated_labels(y, X, type(self).__name__)
         return super().score(X, labels, sample_weight)
 
@@ -206,10 +183,6 @@ class SecretClassifier(Presets, ClassesMixin, TreeEstimator, ClassifierParameter
 
     def decision_function(self, X: TableLike) -> np.ndarray:
         """Evaluate the equations of the leaves: log-odds, or scores.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_rows, n_features)
 
         Returns
         -------

@@ -118,8 +118,9 @@ class TableEstimator(SavedEstimator, TableParameters):
                 f"eval_set should be a pair (X, y) of rows to {use}, or a triple "
                 f"(X, y, sample_weight), got {type(eval_set).__name__}."
             )
+        X, y, weight = (*eval_set, None)[:3]
         with of_eval_set():
-            return self._given(*(*eval_set, None)[:3], known=known)
+            return self._given(X, y, weight, known=known)
 
     def _fitted_targets(self, schema: TableSchema) -> CheckedRows:
         """What further rows have to agree with, of a fitted estimator."""
@@ -177,12 +178,6 @@ class NestedParameters(BaseEstimator):
                 setattr(new, head, replace(value, **changes))
         self.__dict__ = vars(new)
         return self
-
-
-def forget_calibration(model: Any) -> None:
-    """Drop the scores of a calibration, which belong to one fitted model."""
-    for name in ("conformity_scores_", "conformity_weight_"):
-        vars(model).pop(name, None)
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -22,7 +22,6 @@ from secret_jax.data.validation import (
     scaled_rows,
 )
 from secret_jax.estimators.classifier import ClassesMixin, SecretClassifier
-from secret_jax.estimators.common import forget_calibration
 from secret_jax.estimators.conformal import ConformalMixin
 from secret_jax.estimators.parameters import plan_of
 from secret_jax.fit.prepare import read_rows, rows_for
@@ -176,8 +175,7 @@ class BoostingEstimator(EnsembleEstimator):
 
     def _learn(self, rows: Rows, found: Boosted, given: CheckedRows) -> None:
         """Set the fitted attributes."""
-        forget_calibration(self)
-        vars(self).update(given.learned)
+        self._become(**self._noted(), **given.learned)
         self.ensemble_, self.validation_errors_ = found.ensemble, found.errors
         errors = found.errors
         self.validation_error_ = float(errors[self.n_iter_]) if errors.size else np.nan

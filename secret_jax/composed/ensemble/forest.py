@@ -19,7 +19,7 @@ from secret_jax.composed.ensemble.growth import (
     key_of,
 )
 from secret_jax.data.encoding import encode
-from secret_jax.data.rows import Merged, Rows, Table, draws_of_groups, merged
+from secret_jax.data.rows import Merged, Rows, Table, merged
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.validation import ArrayLike, TableLike, scaled_rows
 from secret_jax.estimators.parameters import CountOrShare
@@ -229,7 +229,10 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator):
             return np.ones(rows.n_rows, np.int8)
         random = np.random.default_rng([seed, number])
         if rows.group is not None:
-            return draws_of_groups(rows.group, random) * rows.weight
+            _, member = np.unique(rows.group, return_inverse=True)
+            n_groups = member.max() + 1
+            drawn = random.multinomial(n_groups, np.full(n_groups, 1 / n_groups))
+            return drawn[member] * rows.weight
         total = rows.weight.sum()
         count = random.multinomial(max(round(total), 1), rows.weight / total)
         return count.astype(np.min_scalar_type(count.max()))
