@@ -35,16 +35,11 @@ class RowGroups(NamedTuple):
 
     @classmethod
     def of(
-        cls,
-        node: np.ndarray,
-        length: np.ndarray,
-        x: np.ndarray,
-        targets: np.ndarray,
-        weight: np.ndarray,
+        cls, node: np.ndarray, length: np.ndarray, *of_rows: np.ndarray
     ) -> RowGroups:
-        """Groups of rows that lie one after the other, given how many of each."""
+        """Groups of rows (x, targets, weight) that lie one after the other."""
         stop, slot = np.cumsum(length), np.repeat(np.arange(len(node)), length)
-        return cls(node, stop - length, stop, slot, x, targets, weight)
+        return cls(node, stop - length, stop, slot, *of_rows)
 
     @property
     def rows(self) -> list[slice]:
