@@ -11,7 +11,6 @@ from secret_jax.data.validation import (
     ArrayLike,
     TableLike,
     checked_weight,
-    fitted_names,
     scaled_weight,
     validated,
 )
@@ -74,7 +73,7 @@ class ComposedEstimator(SavedEstimator):
         checked_parameters(self)
         seen = copy(self)  # which notes names of features
         given = Given(validated(seen, X, reset=True), y, sample_weight, groups)
-        self._become(**fitted_names(seen), **self._fitted(given))
+        self._become(**seen._noted(), **self._fitted(given))
         return self
 
     def _fitted(self, given: Given) -> dict[str, Any]:

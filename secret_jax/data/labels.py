@@ -8,12 +8,7 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
-from secret_jax.data.columns import (
-    is_missing,
-    listed,
-    refuse_complex,
-    refuse_none,
-)
+from secret_jax.data.columns import is_missing, listed, refuse_complex, refuse_none
 from secret_jax.runtime.values import is_real
 
 # Labels that a model file can keep.

@@ -34,8 +34,6 @@ DataFrame, or a list."""
 
 # Bits of a weight: enough for the moments of columns, and far from the last ones.
 _WEIGHT_BITS = 36
-# What scikit-learn notes of the features of a fit.
-NOTED = "n_features_in_", "feature_names_in_"
 
 
 class CheckedRows(NamedTuple):
@@ -198,8 +196,3 @@ def names_of(y: Any, n_outputs: int) -> tuple[str, ...]:
     if named and len(set(names)) == n_outputs:
         return tuple(names)
     return tuple(f"y{i}" for i in range(n_outputs)) if n_outputs > 1 else ("y",)
-
-
-def fitted_names(model: BaseEstimator) -> dict[str, Any]:
-    """Names of the features that an estimator has noted."""
-    return {name: vars(model)[name] for name in NOTED if name in vars(model)}

@@ -16,7 +16,6 @@ from secret_jax.data.validation import (
     ArrayLike,
     CheckedRows,
     TableLike,
-    fitted_names,
     scaled_rows,
     validated,
 )
@@ -115,7 +114,7 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
             else:
                 (given,) = scaled_rows(given)
             finished = fit_tree(plan, given, others)
-            self._keep(finished, **fitted_names(seen), **given.learned)
+            self._keep(finished, **seen._noted(), **given.learned)
             return self._refined(plan, finished)
 
     def _keep(self, finished: Fit, **learned: Any) -> None:
@@ -194,11 +193,7 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
         return Bunch(ccp_alphas=path.alphas, impurities=errors)
 
     def smaller(
-        self,
-        n_leaves: int | None = None,
-        *,
-        at: Iterable[int] = (),
-        gates: bool = True,
+        self, n_leaves: int | None = None, *, at: Iterable[int] = (), gates: bool = True
     ) -> Self:
         """Cut the tree down, without a fit.
 

@@ -31,6 +31,7 @@ class ClassesMixin(ClassifierMixin):
 
     class_weight: Any
     classes_: np.ndarray
+    _probabilities: Any  # of the rows of a table, (n_rows, n_classes)
 
     @property
     def n_classes_(self) -> int:
@@ -86,9 +87,6 @@ class ClassesMixin(ClassifierMixin):
         """Predict the logarithms of class probabilities; see `predict_proba`."""
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
-
-    def _probabilities(self, X: TableLike) -> np.ndarray:
-        raise NotImplementedError
 
     def _targets(
         self, y: ArrayLike, X: Any, weight: np.ndarray, known: CheckedRows | None

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from copy import copy
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
@@ -12,7 +13,6 @@ from secret_jax.data.rows import group_numbers
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.shards import computing_for
 from secret_jax.data.validation import (
-    NOTED,
     ArrayLike,
     CheckedRows,
     TableLike,
@@ -27,10 +27,12 @@ from secret_jax.runtime.parallel import one_thread_for_products
 from secret_jax.runtime.progress import Progress, shown
 from secret_jax.tree.file import load_model, save_model
 
+# What scikit-learn notes of the features.
+_NOTED = "n_features_in_", "feature_names_in_"
 # Fitted attributes of one fit, and of what was done with it.
 _OF_ONE_FIT = (
     *("conformity_scores_", "conformity_weight_", "distillation_", "reading_"),
-    *("oob_prediction_", "oob_score_", "search_", *NOTED),
+    *("oob_prediction_", "oob_score_", "search_", *_NOTED),
 )
 
 
@@ -51,6 +53,10 @@ class SavedEstimator(BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, self._predicts_with)
+
+    def _noted(self) -> dict[str, Any]:
+        """Names of the features, as of a copy that has checked some rows."""
+        return {name: vars(self)[name] for name in _NOTED if name in vars(self)}
 
     def _become(self, **fitted: Any) -> None:
         """Take on what was fitted, at one stroke; what was of the last fit goes."""
@@ -152,27 +158,24 @@ class NestedParameters(BaseEstimator):
         Values are frozen: one with another field takes the place of the old one. An
         unknown name changes nothing, whatever else is set with it.
         """
-        before, nested = self.get_params(deep=False), dict[str, dict[str, Any]]()
+        new, nested = copy(self), dict[str, dict[str, Any]]()
         for name in [name for name in params if "__" in name]:
             head, _, field = name.partition("__")
             nested.setdefault(head, {})[field] = params.pop(name)
-        try:
-            super().set_params(**params)
-            for head, changes in nested.items():
-                parameter = self.get_params(deep=False).get(head)
-                value = value_of(head, parameter, self._named)
-                known = value.get_params() if value else {}
-                for unknown in sorted(changes.keys() - known):
-                    raise ValueError(
-                        f"Invalid parameter '{head}__{unknown}' for estimator "
-                        f"{self!r}. Valid parameters are: {sorted(self.get_params())}."
-                    )
-                # A name stays a name if nothing is changed.
-                if not all(_same(known[field], new) for field, new in changes.items()):
-                    setattr(self, head, replace(value, **changes))
-        except Exception:
-            super().set_params(**before)
-            raise
+        BaseEstimator.set_params(new, **params)
+        for head, changes in nested.items():
+            parameter = new.get_params(deep=False).get(head)
+            value = value_of(head, parameter, self._named)
+            known = value.get_params() if value else {}
+            for unknown in sorted(changes.keys() - known):
+                raise ValueError(
+                    f"Invalid parameter '{head}__{unknown}' for estimator "
+                    f"{self!r}. Valid parameters are: {sorted(new.get_params())}."
+                )
+            # A name stays a name if nothing is changed.
+            if not all(_same(known[field], its) for field, its in changes.items()):
+                setattr(new, head, replace(value, **changes))
+        self.__dict__ = vars(new)
         return self
 
 

@@ -9,12 +9,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.metadata_routing import UNUSED
 
 from secret_jax.data.shards import as_they_lie
-from secret_jax.data.validation import (
-    ArrayLike,
-    CheckedRows,
-    TableLike,
-    validated,
-)
+from secret_jax.data.validation import ArrayLike, CheckedRows, TableLike, validated
 from secret_jax.estimators.base import TreeEstimator
 from secret_jax.estimators.conformal import ConformalMixin, node_deviations
 from secret_jax.estimators.parameters import RegressorParameters, value_of

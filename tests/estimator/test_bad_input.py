@@ -334,10 +334,7 @@ def test_every_column_with_unseen_categories_is_named_once(frame, price):
     model = SecretRegressor(
         oblique=False, splits="cart", leaf="constant", prune=None, max_depth=2
     ).fit(X, y)
-    assert set(model.to_dataframe()["attribute"].dropna()) == {
-        "one",
-        "two",
-    }
+    assert set(model.to_dataframe()["attribute"].dropna()) == {"one", "two"}
     with pytest.warns(UnseenCategoryWarning) as caught:
         model.predict(X.assign(one="huge", two="violet", no="new"))
     (warning,) = caught

@@ -85,8 +85,7 @@ def test_an_interrupted_fit_changes_nothing(stage, monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("refine", "place"),
-    [("tao", "tao._improve_level"), (FEW, "training.train_chunk")],
+    ("refine", "place"), [("tao", "tao._improve_level"), (FEW, "training.train_chunk")]
 )
 def test_an_interrupted_refinement_leaves_the_new_hard_tree(refine, place, monkeypatch):
     options = {"prune": "holdout", "refine": refine}

@@ -8,14 +8,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from configurations import (
-    FEW,
-    crease,
-    refusal,
-    regressor,
-    shop,
-    tree_bytes,
-)
+from configurations import FEW, crease, refusal, regressor, shop, tree_bytes
 from sklearn.exceptions import DataConversionWarning
 from sklearn.metrics import r2_score
 

@@ -18,7 +18,6 @@ from secret_jax.data.validation import (
     ArrayLike,
     CheckedRows,
     TableLike,
-    fitted_names,
     of_eval_set,
     scaled_rows,
 )
@@ -168,7 +167,7 @@ class BoostingEstimator(EnsembleEstimator):
             plan = replace(plan_of(model, 0), progress=progress)
             tree, grown, told = distilled(teacher, rows, plan, schema, max_leaf_nodes)
         known = {k: vars(self)[k] for k in _OF_CLASSES if k in vars(self)}
-        vars(model).update(fitted_names(self) | known)
+        vars(model).update(self._noted() | known)
         model.tree_, model.n_leaves_grown_, model.n_refine_steps_ = tree, grown, 0
         error = self.validation_error_ if teacher.folds else float("nan")
         told |= {"booster_error": error, "numbers": model.reading_cost_}

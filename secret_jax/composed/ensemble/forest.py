@@ -21,12 +21,7 @@ from secret_jax.composed.ensemble.growth import (
 from secret_jax.data.encoding import encode
 from secret_jax.data.rows import Merged, Rows, Table, draws_of_groups, merged
 from secret_jax.data.schema import TableSchema
-from secret_jax.data.validation import (
-    ArrayLike,
-    TableLike,
-    fitted_names,
-    scaled_rows,
-)
+from secret_jax.data.validation import ArrayLike, TableLike, scaled_rows
 from secret_jax.estimators.parameters import CountOrShare
 from secret_jax.fit.grow.frontier import Root
 from secret_jax.fit.grow.grower import n_inputs
@@ -175,7 +170,7 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator):
                 if some.n_rows > 1:
                     score = r2_score(some.targets, said, sample_weight=some.weight)
                 fitted["oob_score_"] = float(score)
-            self._become(**fitted_names(seen), **fitted)
+            self._become(**seen._noted(), **fitted)
         return self
 
     def _grown(
@@ -279,9 +274,10 @@ def out_of_bag(
 def _walked(tree: Tree, table: Table) -> np.ndarray:
     """Predict rows, deciding only at the splits on their ways, (n_rows, n_outputs)."""
     node, row = np.zeros(len(table.x), np.int32), np.arange(len(table.x))
+    larger_left = tree.larger_left[tree.node_of]
     while len(row := row[~tree.is_leaf[node[row]]]):
         at = node[row]
-        left = left_of(tree, tree.larger_left, table, at, row)
+        left = left_of(tree, larger_left, table, at, row)
         node[row] = np.where(left, tree.left[at], tree.right[at])
     return values_at(tree, table, node)
 
