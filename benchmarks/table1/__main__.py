@@ -173,7 +173,7 @@ def parse_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     add("--repeats", type=whole_number, default=100)
     add("--synthetic-rows", type=whole_number, default=16384, help="in each part")
     add("--min-samples-split", type=_share, default=0.01, help="of the training rows")
-    add("--together", type=whole_number, default=1, help="repeats that grow at once")
+    add("--together", type=whole_number, default=8, help="repeats that grow at once")
     add("--mode", choices=MODES, default="paper", help="the paper's tree, or our own")
     add("--data", help="folder of CSV files; else SECRET_JAX_DATA, else OpenML")
     add("--out", type=Path, default=Path("results/table1.jsonl"), help="JSON lines")

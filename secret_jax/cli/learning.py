@@ -201,7 +201,7 @@ def _check_options(table: TableFile, options: Options) -> None:
 
 def _learned(
     table: TableFile, target: str, options: Options
-) -> tuple[Reading, pd.DataFrame, list[str]]:
+) -> tuple[Reading, Any, list[str]]:
     """Find out how columns and target are read; read them, but no names of rows."""
     plain = Reading(missing=(*MISSING, *options.na))
     names = [name for name in table.frame if name not in (target, *options.drop)]

@@ -6,7 +6,7 @@ Plain XLA writes what it multiplies out first, and reads it again.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +17,9 @@ from jaxtyping import Array, Float, Int
 _BLOCK = 32
 # Numbers of a row whose products registers hold.
 _MOST_NUMBERS = 12
+# Those up to which fits multiply by blocks: no more than is measured to be faster than
+# XLA, by python -m benchmarks.device --stages em. Nothing is.
+MOST_BY_BLOCKS = 12
 # Programs that add up the tiles of one node, and numbers that one adds at a time.
 _PARTS, _TOGETHER = 16, 2048
 # Emulated, not compiled: for tests where Triton does not run.
@@ -35,87 +38,205 @@ def kernel(function: Callable[..., None], n_warps: int, **options: Any) -> Any:
 
 def reads_once(rows: Any, n_numbers: int) -> bool:
     """Whether `read_once` has room for products of so many numbers of a row."""
-    triton = getattr(rows, "triton", False)
-    return triton and n_numbers <= _MOST_NUMBERS and rows.tile % _BLOCK == 0
+    return rows.triton and n_numbers <= _MOST_NUMBERS and rows.tile % _BLOCK == 0
+
+
+def by_blocks(rows: Any, n_numbers: int) -> bool:
+    """Whether numbers of rows, too many to read once, are multiplied by blocks."""
+    wide = _MOST_NUMBERS < n_numbers <= MOST_BY_BLOCKS
+    return rows.triton and wide and rows.tile % 64 == 0
+
+
+class Sizes(NamedTuple):
+    """How many numbers `read_once` multiplies, adds up and writes."""
+
+    n_joint: int
+    n_starts: int = 1
+    n_others: int = 0
+    n_written: int = 0
 
 
 def read_once(
     rows: Any,
-    function: Callable[..., tuple[Array, Sequence[Array], Sequence[Array], Any]],
+    function: Callable[..., tuple[Array, Sequence[Array], Sequence[Array]]],
     of_nodes: Sequence[Array],
     arrays: Sequence[Array],
-    n_starts: int = 1,
+    sizes: Sizes,
 ) -> tuple[Array, Array, Array]:
     """Weighted products of rows with themselves, in one reading of the rows.
 
     A program takes a tile and a start; rows lie side by side, one a thread, and sums
     stay in registers. ``function(start, of_node, columns)`` gives a weight, numbers of
-    a row, what else is summed, and what is written. It finds numbers of the node by
-    ``of_node[i](*index)``, and of every array its columns, or the only one.
+    a row, and others. It finds numbers of the node by ``of_node[i](*index)``, and of
+    every array its columns, or the only one.
 
-    Returns products of the numbers (n_nodes, n_starts, n, n), the other sums (n_nodes,
-    n_starts, n_others), and what is written (n_tiles, n_written, tile).
+    Returns products of the numbers (n_nodes, n_starts, n_joint, n_joint), sums of
+    others (n_nodes, n_starts, n_others), and more others (n_tiles, n_written, tile).
     """
     from jax.experimental import pallas as pl
 
+    n_joint, n_starts, n_others, n_written = sizes
     n_tiles, tile, dtype = len(arrays[0]), rows.tile, arrays[0].dtype
-
-    def made(start: Any, of_node: Any, read: Any, arrays: Any = arrays) -> Any:
-        columns = [
-            [read(array, i) for i in range(array.shape[1])]
-            if len(array.shape) == 3
-            else read(array)
-            for array in arrays
-        ]
-        return function(start, of_node, columns)
-
-    def none(*_: Any) -> Array:
-        return jnp.zeros(_BLOCK, dtype)
-
-    one = [lambda *_: 1.0] * len(of_nodes)
-    _, z, others, written = jax.eval_shape(lambda: made(0, one, none))
-    row, column = np.tril_indices(len(z))
-    n_sums, n_written = len(row) + len(others), len(written)
+    row, column = np.tril_indices(n_joint)
 
     def of_tile(*refs: Any) -> None:
-        node_ref, first_ref, length_ref, *refs, sums_ref, written_ref = refs
-        node_refs, row_refs = refs[: len(of_nodes)], refs[len(of_nodes) :]
+        *layout, sums_ref, written_ref = refs[:3] + refs[-2:]
+        node_refs, row_refs = refs[3 : 3 + len(of_nodes)], refs[3 + len(of_nodes) : -2]
         start, place = pl.program_id(0), pl.program_id(1)
-        node = node_ref[place]
+        node, filled = _tile_of(place, tile, *layout)
         of_node = [lambda *at, ref=ref: ref[(node, *at)] for ref in node_refs]
 
         def add(number: Array, sums: tuple[Array, ...]) -> tuple[Array, ...]:
             some = pl.ds(number * _BLOCK, _BLOCK)
-            weight, z, others, written = made(
-                start, of_node, lambda ref, *at: ref[(place, *at, some)], row_refs
-            )
-            for i, values in enumerate(written):
+            columns = [
+                [ref[place, i, some] for i in range(ref.shape[1])]
+                if len(ref.shape) == 3
+                else ref[place, some]
+                for ref in row_refs
+            ]
+            weight, z, others = function(start, of_node, columns)
+            for i, values in enumerate(others[n_others:]):
                 written_ref[place, i, some] = values
             weighted = [weight * values for values in z]
-            products = (weighted[i] * z[j] for i in range(len(z)) for j in range(i + 1))
-            found = [*products, *others]
-            return tuple(map(jnp.add, sums, found))
+            products = (
+                weighted[i] * z[j] for i in range(n_joint) for j in range(i + 1)
+            )
+            return tuple(map(jnp.add, sums, (*products, *others[:n_others])))
 
         # Without rows, or where a node has settled, there is nothing to add up.
-        filled = jnp.clip(length_ref[node] - (place - first_ref[node]) * tile, 0, tile)
         n_blocks = tile // _BLOCK if n_written else (filled + _BLOCK - 1) // _BLOCK
-        sums = jax.lax.fori_loop(0, n_blocks, add, (none(),) * n_sums)
+        sums = (jnp.zeros(_BLOCK, dtype),) * (len(row) + n_others)
+        sums = jax.lax.fori_loop(0, n_blocks, add, sums)
         for number, values in enumerate(sums):
             sums_ref[place, start, number] = jnp.sum(values)
 
     # The compiler knows no array without entries.
-    shapes = (n_tiles, n_starts, max(n_sums, 1)), (n_tiles, max(n_written, 1), tile)
-    node = jnp.arange(rows.n_nodes) if rows.node is None else rows.node
+    n_sums = max(len(row) + n_others, 1)
+    shapes = (n_tiles, n_starts, n_sums), (n_tiles, max(n_written, 1), tile)
     sums, written = kernel(
         of_tile,
         1,
         grid=(n_starts, n_tiles),
         out_shape=[jax.ShapeDtypeStruct(shape, dtype) for shape in shapes],
-    )(node, rows.first, rows.length, *of_nodes, *arrays)
+    )(*_layout(rows), *of_nodes, *arrays)
     sums = rows.of_nodes(sums)
-    place = np.zeros((len(z), len(z)), int)
+    place = np.zeros((n_joint, n_joint), int)
     place[row, column] = place[column, row] = np.arange(len(row))
     return sums[..., place], sums[..., len(row) :], written
+
+
+def _layout(rows: Any) -> tuple[Array, Array, Array]:
+    node = jnp.arange(rows.n_nodes) if rows.node is None else rows.node
+    return node, rows.first, rows.length
+
+
+def _tile_of(place: Any, tile: int, *layout: Any) -> tuple[Array, Array]:
+    """Node of a tile, and how many rows are in it."""
+    node_ref, first_ref, length_ref = layout
+    node = node_ref[place]
+    filled = length_ref[node] - (place - first_ref[node]) * tile
+    return node, jnp.clip(filled, 0, tile)
+
+
+def _dot(left: Array, right: Array) -> Array:
+    """Product of blocks: on tensor cores in three passes, as exact as float32."""
+    presets = jax.lax.DotAlgorithmPreset
+    there = presets.F32_F32_F32 if INTERPRETED else presets.TF32_TF32_F32_X3
+    return jax.lax.dot(left, right, precision=there, preferred_element_type=left.dtype)
+
+
+def _block(ref: Any, at: tuple[Any, ...], row: Array, column: Array) -> Array:
+    """Block of a matrix at a place of an array; zero beyond its ends."""
+    from jax.experimental.pallas import triton
+
+    row, column = row[:, None], column[None]
+    n_rows, n_columns = ref.shape[-2:]
+    inside = (row >= 0) & (row < n_rows) & (column < n_columns)
+    return triton.load(ref.at[(*at, row, column)], mask=inside, other=0.0)
+
+
+def squares_by_blocks(
+    rows: Any,
+    factor: Float[Array, "n_nodes n_forms n_joint-1 n_joint"],
+    z: Float[Array, "n_tiles n_joint tile"],
+) -> Float[Array, "n_tiles n_forms tile"]:
+    """Squared lengths of rows by triangles beside a column of means, of wide tables."""
+    from jax.experimental import pallas as pl
+
+    n_tiles, n, tile = z.shape
+    width, together = 32, 64
+
+    def of_rows(*refs: Any) -> None:
+        *layout, factor_ref, z_ref, found_ref = refs
+        form, part, place = (pl.program_id(axis) for axis in range(3))
+        node, filled = _tile_of(place, tile, *layout)
+        index, some = jnp.arange(width), part * together + jnp.arange(together)
+
+        def of_block(row: Array, squares: Array) -> Array:
+            def add(column: Array, scaled: Array) -> Array:
+                own = column * width + index
+                # The means make the triangle one of squares, with a row of zeros.
+                left = _block(factor_ref, (node, form), row * width + index - 1, own)
+                return scaled + _dot(left, _block(z_ref, (place,), own, some))
+
+            scaled = jnp.zeros((width, together), z.dtype)
+            scaled = jax.lax.fori_loop(0, row + 1, add, scaled)
+            return squares + jnp.sum(scaled * scaled, axis=0)
+
+        n_blocks = jnp.clip(filled - part * together, 0, 1) * pl.cdiv(n, width)
+        squares = jnp.zeros(together, z.dtype)
+        squares = jax.lax.fori_loop(0, n_blocks, of_block, squares)
+        found_ref[place, form, pl.ds(part * together, together)] = squares
+
+    shape = n_tiles, factor.shape[1], tile
+    return kernel(
+        of_rows,
+        4,
+        grid=(shape[1], tile // together, n_tiles),
+        out_shape=jax.ShapeDtypeStruct(shape, z.dtype),
+    )(*_layout(rows), factor, z)
+
+
+def products_by_blocks(
+    rows: Any,
+    weight: Float[Array, "n_tiles n_starts tile"],
+    z: Float[Array, "n_tiles n_joint tile"],
+) -> Float[Array, "n_nodes n_starts n_joint n_joint"]:
+    """Weighted products of rows with themselves, of wide tables."""
+    from jax.experimental import pallas as pl
+    from jax.experimental.pallas import triton
+
+    n_tiles, n, tile = z.shape
+    width, together = min(pl.next_power_of_2(n), 64), 32
+    n_blocks = pl.cdiv(n, width)
+
+    def of_block(*refs: Any) -> None:
+        *layout, weight_ref, z_ref, found_ref = refs
+        pair, start, place = (pl.program_id(axis) for axis in range(3))
+        _, filled = _tile_of(place, tile, *layout)
+        row, column = pair // n_blocks, pair % n_blocks
+        row, column = (at * width + jnp.arange(width) for at in (row, column))
+
+        def add(number: Array, total: Array) -> Array:
+            some = number * together + jnp.arange(together)
+            weight = weight_ref[place, start, pl.ds(number * together, together)]
+            left = weight * _block(z_ref, (place,), row, some)
+            return total + _dot(left, _block(z_ref, (place,), column, some).T)
+
+        total, turns = jnp.zeros((width, width), z.dtype), pl.cdiv(filled, together)
+        total = jax.lax.fori_loop(0, turns, add, total)
+        inside = (row < n)[:, None] & (column < n)[None]
+        at = found_ref.at[place, start, row[:, None], column[None]]
+        triton.store(at, total, mask=inside)
+
+    shape = n_tiles, weight.shape[1], n, n
+    found = kernel(
+        of_block,
+        4,
+        grid=(n_blocks**2, shape[1], n_tiles),
+        out_shape=jax.ShapeDtypeStruct(shape, z.dtype),
+    )(*_layout(rows), weight, z)
+    return rows.of_nodes(found)
 
 
 def sums_of_nodes(

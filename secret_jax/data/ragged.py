@@ -51,6 +51,7 @@ class RaggedRows:
     """
 
     xp: Any = np
+    triton = False
 
     def __init__(self, length: Int[np.ndarray, " n_nodes"]):
         self.length = np.asarray(length)

@@ -179,6 +179,18 @@ class Attributes:
         return values
 
 
+def position_among(names: Sequence[str], output: Any, kind: str) -> int:
+    """Position of an output, or class, that is given by its position or name."""
+    if isinstance(output, str) and output in names:
+        return names.index(output)
+    if is_integer(output) and 0 <= output < len(names):
+        return int(output)
+    raise ValueError(
+        f"output={output!r} is none of the {kind}: give one of "
+        f"{', '.join(map(repr, names))}, or a position below {len(names)}."
+    )
+
+
 def places_in_order(
     name: str, column: np.ndarray, levels: tuple[str, ...]
 ) -> np.ndarray:
@@ -334,15 +346,7 @@ class TableSchema(Attributes):
 
     def output_position(self, output: int | str | None) -> int:
         """Position of an output that is given by its position or name."""
-        names = self.target_names
-        if isinstance(output, str) and output in names:
-            return names.index(output)
-        if is_integer(output) and 0 <= output < len(names):
-            return int(output)
-        raise ValueError(
-            f"output={output!r} is none of the outputs: give one of "
-            f"{', '.join(map(repr, names))}, or a position below {len(names)}."
-        )
+        return position_among(self.target_names, output, "outputs")
 
     @property
     def target_name(self) -> str:

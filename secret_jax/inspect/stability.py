@@ -94,12 +94,12 @@ def _frequencies(trees: list[Tree]) -> Any:
     for number, tree in enumerate(trees):
         for node in np.flatnonzero(~tree.is_leaf).tolist():
             for split in conditions_at(tree, node):
-                on, cut = (split,), np.nan
-                if not isinstance(split, CategorySplit):
-                    on = split.terms
-                    if [term.asks for term in on] == ["number"]:
-                        cut = rounded_split(split).threshold
-                rows += [(number, node == 0, one.column, cut) for one in on]
+                if isinstance(split, CategorySplit):
+                    rows.append((number, node == 0, split.column, np.nan))
+                    continue
+                alone = [term.asks for term in split.terms] == ["number"]
+                cut = rounded_split(split).threshold if alone else np.nan
+                rows += [(number, node == 0, one.column, cut) for one in split.terms]
     pandas = imported("pandas", "Tables", "data")
     asked = pandas.DataFrame(rows, columns=["tree", "at_root", "column", "cut"])
     asked = asked.astype({"at_root": bool, "cut": float})

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from secret_jax.data.encoding import encode
 from secret_jax.data.labels import validated_labels
 from secret_jax.data.rows import Table
+from secret_jax.data.schema import position_among
 from secret_jax.data.validation import validated_targets
 from secret_jax.inspect.equations import (
     Equation,
@@ -73,15 +74,7 @@ class Classes(NamedTuple):
 
     def position(self, output: int | str) -> int:
         """Position of a class that is named, or given by its position."""
-        names = [str(label) for label in self.labels]
-        if isinstance(output, str) and output in names:
-            return names.index(output)
-        if not isinstance(output, bool) and output in range(len(names)):
-            return int(output)
-        raise ValueError(
-            f"output={output!r} is none of the classes: give one of "
-            f"{', '.join(map(repr, names))}, or a position below {len(names)}."
-        )
+        return position_among(list(map(str, self.labels)), output, "classes")
 
     def predicted(self, probability: np.ndarray) -> np.ndarray:
         """Positions of the classes of least expected cost, shape (n_rows,)."""

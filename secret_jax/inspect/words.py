@@ -19,7 +19,6 @@ from secret_jax.inspect.equations import (
     check_counts,
     clip_range_of,
     conditions_at,
-    model_in_original_units,
     printed_model,
     rounded_split,
 )
@@ -66,12 +65,6 @@ _OF_PATHS = Wording(max_terms=4)  # of each condition on the way to a node
 def split_sentence(tree: Tree, node: int, side: Side = "left", **options: Any) -> str:
     """Write the condition of a split in one line; options are those of `Wording`."""
     return " ".join(split_parts(tree, node, Wording(**options), side))
-
-
-def model_equation(tree: Tree, node: int, **options: Any) -> str:
-    """Write the equation of a node in one line; options are those of `Wording`."""
-    equation = model_in_original_units(tree, node)
-    return " ".join(model_parts(equation, Wording(**options)))
 
 
 def split_parts(

@@ -70,10 +70,11 @@ def summary_of(statistics: NodeStatistics, coefficient: np.ndarray) -> NodeSumma
     square = np.einsum("nii->ni", scatter) / counted
     deviation, n = np.sqrt(np.maximum(square, 0.0)), statistics.n_regressors
     error = mean_squared_errors(statistics, coefficient)
-    of_outputs, of_regressors = (
-        (mean[:, part], deviation[:, part]) for part in (slice(n, None), slice(n))
+    outputs, regressors = (
+        (mean[:, n:], deviation[:, n:]),
+        (mean[:, :n], deviation[:, :n]),
     )
-    return NodeSummary(weight, *of_outputs, *of_regressors, lower, upper, error)
+    return NodeSummary(weight, *outputs, *regressors, lower, upper, error)
 
 
 def fit_models(
@@ -101,7 +102,7 @@ def fit_models(
         statistics = NodeStatistics(*map(np.concatenate, zip(*each, strict=True)))
     elif statistics is None:
         if leaves is None:
-            leaf_of = descend(forest, rows.table, root, forest.max_depth)
+            leaf_of = descend(forest, rows.table, root)
         else:
             leaf_of = root + np.concatenate(leaves)
         n_regressors = forest.schema.n_regressors

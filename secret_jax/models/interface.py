@@ -82,12 +82,12 @@ class RowGroups(NamedTuple):
         """Add a row of some weight per node: its mean row, and mean prediction."""
         total = self.total[:, None]
         means = self.sums(self.x) / total, self.sums(prediction) / total
-        joined = (
+        x, targets = (
             np.insert(own, self.stop, mean, axis=0)
             for own, mean in zip((self.x, self.targets), means, strict=True)
         )
         of_rows = np.insert(self.weight, self.stop, weight)
-        return RowGroups.of(self.node, self.stop - self.start + 1, *joined, of_rows)
+        return RowGroups.of(self.node, self.stop - self.start + 1, x, targets, of_rows)
 
 
 # The rows of the nodes of each level, from the roots down.

@@ -56,14 +56,13 @@ def with_short_equations(
     tree, full_error = _bounded(tree, statistics.lower[0], statistics.upper[0]), None
     if tolerance > 0:
         full_error = tuple(tree.leaf_error.tolist())
-    spread = _spread(tree, rows)
-    short = shortened(tree, statistics, tolerance, spread)
+    short = shortened(tree, statistics, tolerance, rows)
+    by_moments = tree.loss.least_squares
     levels = partial(groups_of_levels, tree, rows)
-    if spread is not None and tolerance > 0:
-        short = _recentred(short, tree, levels())
-        short = with_losses(short, levels(), leaf)
+    if tolerance > 0 and not by_moments:
+        short = with_losses(_recentred(short, tree, levels()), levels(), leaf)
     short = with_monotone_models(short, statistics, levels)
-    if spread is not None:
+    if not by_moments:
         short = with_standard_errors(short, levels())
     return replace(short, full_error=full_error)
 
@@ -71,15 +70,16 @@ def with_short_equations(
 def numbers_of_leaves(tree: Tree, rows: Rows, tolerance: float) -> np.ndarray:
     """Count the numbers in the short equations that nodes would have as leaves."""
     statistics = node_statistics(tree, rows)
-    short = shortened(tree, statistics, tolerance, _spread(tree, rows))
+    short = shortened(tree, statistics, tolerance, rows)
     return np.count_nonzero(short.coefficient[..., 1:], axis=(1, 2)) + tree.n_outputs
 
 
-def _spread(tree: Tree, rows: Rows) -> tuple[np.ndarray, np.ndarray] | None:
-    """Noise of nodes and share of variance explained; None with squared errors."""
+def _spread(tree: Tree, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+    """Noise, (n_nodes, n_outputs), and share of variance that is explained."""
     loss, weight = tree.loss, rows.weight
-    if loss.least_squares:
-        return None
+    if loss.least_squares:  # of targets of variance 1
+        noise = noise_variance(tree)
+        return noise, np.maximum(1.0 - noise[0], 0.0)
     value = values(tree, rows.table).astype(np.float64)
     degrees = leaf_totals(tree, np.minimum(model_degrees(tree), tree.weight))[0]
     used = min(degrees / max(tree.weight[0], 1e-300), 0.5)
@@ -223,7 +223,7 @@ def shortened(
     tree: Tree,
     statistics: NodeStatistics,
     tolerance: float,
-    spread: tuple[np.ndarray, np.ndarray] | None = None,
+    rows: Rows,
 ) -> Tree:
     """Shorten the equations of all nodes, and compute their standard errors.
 
@@ -235,17 +235,11 @@ def shortened(
     spared go again. The slopes are those of the projection, C_AA⁻¹ (C b)_A. Levels of
     an attribute with like coefficients may enter together as one term. What splits
     above have fixed is part of the constant. Where rounding keeps all columns together
-    from saying enough, the full model stays, as it does with ``tolerance=0``.
-
-    ``spread``: noise (n_nodes, n_outputs) and the share that is explained (n_outputs,)
-    of another loss than squared errors, whose errors are not measured here.
+    from saying enough, the full model stays, as it does with ``tolerance=0``. Other
+    losses than squared errors are not measured again.
     """
     weight = np.maximum(tree.weight, 1e-300)
-    if spread is None:  # of targets of variance 1
-        noise = noise_variance(tree)
-        explained = np.maximum(1.0 - noise[0], 0.0)
-    else:
-        noise, explained = spread
+    noise, explained = _spread(tree, rows)
     limit = np.full(noise.shape, -1.0)
     if tolerance > 0:
         limit = tolerance * explained * noise
@@ -268,11 +262,12 @@ def shortened(
         coefficient[:, output, 0] = constant + moved
         coefficient[:, output, 1:] = slopes
         standard_error[:, output, 1:] = np.sqrt(error[:, output, None] * variance)
+    tree = replace(tree, standard_error=standard_error)
     if tolerance > 0:
         tree = replace(tree, coefficient=coefficient)
-    if tolerance > 0 and spread is None:
+    if tolerance > 0 and tree.loss.least_squares:
         tree = replace(tree, train_error=mean_squared_errors(statistics, coefficient))
-    return replace(tree, standard_error=standard_error)
+    return tree
 
 
 def _moments(

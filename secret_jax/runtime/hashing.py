@@ -17,16 +17,12 @@ def mix(value: np.ndarray | np.uint64) -> np.ndarray:
         return value ^ (value >> np.uint64(31))
 
 
-def uniform(key: np.ndarray) -> np.ndarray:
-    """Map uint64 keys to numbers in [0, 1), float64."""
-    return (mix(key) >> np.uint64(11)).astype(np.float64) * 2.0**-53
-
-
 def random_numbers(key: np.ndarray, n: int) -> np.ndarray:
     """Draw float32 numbers in (0, 1) for each of several uint64 keys.
 
     Without the ends: a quantile of each is finite.
     """
     counter = np.arange(n, dtype=np.uint64)
-    numbers = uniform(mix(key[:, None]) ^ counter).astype(np.float32)
+    bits = mix(mix(key[:, None]) ^ counter) >> np.uint64(11)
+    numbers = (bits.astype(np.float64) * 2.0**-53).astype(np.float32)
     return np.clip(numbers, np.float32(2**-24), np.float32(1 - 2**-24))

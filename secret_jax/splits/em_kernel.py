@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from secret_jax.data.kernels import kernel, read_once
+from secret_jax.data.kernels import Sizes, kernel, read_once
 from secret_jax.runtime.linalg import AnyArray, namespace
 
 
@@ -52,10 +52,12 @@ def products_about(
         for label, other in enumerate(weights[1:], 1):
             weight = jnp.where(start == label, other, weight)
         z = [jnp.ones_like(weight), *z]
-        return weight, z, [], z if matrix else []
+        return weight, z, z if matrix else []
 
-    given = (*arrays, weight)
-    products, _, z = read_once(rows, one, (*centers, *matrix), given, n_starts)
+    n = 1 + sum(array.shape[1] for array in arrays)
+    sizes = Sizes(n, n_starts, n_written=n if matrix else 0)
+    given = (*centers, *matrix), (*arrays, weight)
+    products, _, z = read_once(rows, one, *given, sizes)
     return products, z
 
 
@@ -74,9 +76,10 @@ def moments_of_sides(
         (form, by_sign), (z, weight) = of_node, columns
         odds = _weighted(form, (start,), z)
         side = jnp.where(odds > 0, 1.0, 0.0)
-        return weight * jnp.where(by_sign(start), side, shares(odds)[0]), z, [], []
+        return weight * jnp.where(by_sign(start), side, shares(odds)[0]), z, []
 
-    return read_once(rows, one, of_nodes, arrays, of_nodes[0].shape[1])[0]
+    _, n_starts, n_joint = of_nodes[0].shape
+    return read_once(rows, one, of_nodes, arrays, Sizes(n_joint, n_starts))[0]
 
 
 def moments_and_likelihood(
@@ -91,10 +94,11 @@ def moments_and_likelihood(
         first, second = _log_densities(of_node, z, start)
         share, both = shares(first - second)
         likelihood = weight * (jnp.maximum(first, second) + jnp.log(both))
-        return weight * share, z, [likelihood], []
+        return weight * share, z, [likelihood]
 
-    moments, others, _ = read_once(rows, one, forms, arrays, forms[0].shape[1])
-    return moments, others[..., 0]
+    sizes = Sizes(arrays[0].shape[1], forms[0].shape[1], n_others=1)
+    moments, likelihood, _ = read_once(rows, one, forms, arrays, sizes)
+    return moments, likelihood[..., 0]
 
 
 def likelier_first(
@@ -105,9 +109,9 @@ def likelier_first(
     def one(_: Any, of_node: Any, columns: Any) -> Any:
         z, weight = columns
         first, second = _log_densities(of_node, z)
-        return weight, [], [], [jnp.where(first > second, weight, 0.0)]
+        return weight, [], [jnp.where(first > second, weight, 0.0)]
 
-    return read_once(rows, one, forms, arrays)[2][:, 0]
+    return read_once(rows, one, forms, arrays, Sizes(0, n_written=1))[2][:, 0]
 
 
 def _log_densities(of_node: Any, z: Sequence[Array], *start: Any) -> list[Array]:
@@ -136,53 +140,52 @@ def densities(
     """
     from jax.experimental import pallas as pl
 
-    shape = moments.shape[:2]
+    shape = *moments.shape[:2], 2
     width = max(pl.next_power_of_2(moments.shape[-1]), 16)
     shapes = *(array.shape for array in forms), shape, shape
-    return kernel(
+    *forms, mass, penalty = kernel(
         functools.partial(_maximise, floor, width),
         max(width**2 // 1024, 1),
         grid=shape,
         out_shape=[jax.ShapeDtypeStruct(shape, moments.dtype) for shape in shapes],
         input_output_aliases={4: 0, 5: 1},
     )(moments, known.total, known.active, going, *forms)
+    return *forms, mass[..., 0], penalty[..., 0] + penalty[..., 1]
 
 
 def _maximise(floor: float, width: int, *refs: Any) -> None:
-    """Both components of a node and a start, one after the other."""
+    """Of a node, a start and a component."""
     from jax.experimental import pallas as pl
     from jax.experimental.pallas import triton
 
     moments, total, active, going, _, _, constants, factors, masses, penalties = refs
-    at, n = (pl.program_id(0), pl.program_id(1)), total.shape[-1]
+    at, n = tuple(pl.program_id(axis) for axis in range(3)), total.shape[-1]
     row, column = jnp.arange(width)[:, None], jnp.arange(width)[None]
     inside, below = (row < n) & (column < n), (row > 0) & (row < n)
 
-    @pl.when(going[at])
+    @pl.when(going[at[:2]])
     def _() -> None:
         weight, before = total[at[0], 0, 0], jnp.maximum(row - 1, 0)
         own = triton.load(active.at[at[0], before], mask=below, other=False)
         whole = triton.load(total.at[at[0], row, column], mask=inside, other=0.0)
-        first = triton.load(moments.at[(*at, row, column)], mask=inside, other=0.0)
+        first = moments.at[(*at[:2], row, column)]
+        first = triton.load(first, mask=inside, other=0.0)
         # The lighter one is to be summed: a difference would eat its digits.
-        heavier = moments[(*at, 0, 0)] > 0.5 * weight
+        heavier = moments[(*at[:2], 0, 0)] > 0.5 * weight
         lighter = jnp.where(heavier, whole - first, first)
+        matrix = jnp.where(at[2] == 0, lighter, whole - lighter)
+        mass = jnp.sum(jnp.where((row == 0) & (column == 0), matrix, 0.0))
         prior = jnp.where(below, floor * weight, jnp.where(row < n, 0.0, 1.0))
-        prior, penalty = jnp.where(row == column, prior, 0.0), 0.0
-        for component, matrix in enumerate((lighter, whole - lighter)):
-            mass = jnp.sum(jnp.where((row == 0) & (column == 0), matrix, 0.0))
-            root = jnp.where(own, jnp.sqrt(jnp.maximum(mass, 0.0)), 0.0)
-            factor = _inverse_cholesky(matrix + prior, row, column, n) * root
-            diagonal = jnp.sum(jnp.where(row == column, factor, 0.0), 1, keepdims=True)
-            constant = jnp.sum(jnp.log(jnp.where(own, diagonal, 1.0)))
-            constant += 0.5 * jnp.sum(jnp.where(own, 1.0, 0.0)) + jnp.log(mass / weight)
-            constants[(*at, component)] = constant
-            place = factors.at[(*at, component, before, column)]
-            triton.store(place, factor, mask=inside & below)
-            penalty += 0.5 * floor * jnp.sum(jnp.where(column > 0, factor**2, 0.0))
-            if component == 0:
-                masses[at] = mass
-        penalties[at] = penalty
+        matrix = matrix + jnp.where(row == column, prior, 0.0)
+        root = jnp.where(own, jnp.sqrt(jnp.maximum(mass, 0.0)), 0.0)
+        factor = _inverse_cholesky(matrix, row, column, n) * root
+        diagonal = jnp.sum(jnp.where(row == column, factor, 0.0), 1, keepdims=True)
+        constant = jnp.sum(jnp.log(jnp.where(own, diagonal, 1.0)))
+        constant += 0.5 * jnp.sum(jnp.where(own, 1.0, 0.0)) + jnp.log(mass / weight)
+        constants[at], masses[at] = constant, mass
+        place = factors.at[(*at, before, column)]
+        triton.store(place, factor, mask=inside & below)
+        penalties[at] = 0.5 * floor * jnp.sum(jnp.where(column > 0, factor**2, 0.0))
 
 
 def _inverse_cholesky(matrix: Array, row: Array, column: Array, n: int) -> Array:

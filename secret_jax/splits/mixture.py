@@ -24,7 +24,12 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from secret_jax.data.kernels import reads_once
+from secret_jax.data.kernels import (
+    by_blocks,
+    products_by_blocks,
+    reads_once,
+    squares_by_blocks,
+)
 from secret_jax.runtime.linalg import (
     AnyArray,
     inverse_cholesky,
@@ -75,10 +80,15 @@ class LogForms(NamedTuple):
         ``z``: as in `MixtureRows`. The axes of several mixtures stand before the rows.
         """
         n_nodes, *shape, n_joint = self.factor.shape
-        flat = self.factor.reshape(n_nodes, -1, n_joint)
-        scaled = rows.transformed(flat, z)
-        scaled = scaled.reshape(*scaled.shape[:-2], *shape, scaled.shape[-1])
-        squares = (scaled * scaled).sum(axis=-2)
+        if by_blocks(rows, n_joint):
+            flat = self.factor.reshape(n_nodes, -1, *self.factor.shape[-2:])
+            squares = squares_by_blocks(rows, flat, z)
+            squares = squares.reshape(len(z), *shape[:-1], -1)
+        else:
+            flat = self.factor.reshape(n_nodes, -1, n_joint)
+            scaled = rows.transformed(flat, z)
+            scaled = scaled.reshape(*scaled.shape[:-2], *shape, scaled.shape[-1])
+            squares = (scaled * scaled).sum(axis=-2)
         both = rows.spread(self.constant) - 0.5 * squares
         return both[..., 0, :], both[..., 1, :]
 
@@ -252,7 +262,7 @@ def expect(
     share, both = shares(first - second)
     likelihood = xp.maximum(first, second) + xp.log(both)
     weight = weight[..., None, :]
-    if xp is np:
+    if xp is np or by_blocks(rows, z.shape[-2]):
         return products(rows, share * weight, z), rows.sums(likelihood * weight)
     # In one product, whose column of the one in z has the sums.
     by = _by_row(share * weight, z)
@@ -268,6 +278,8 @@ def products(
 ) -> Float[AnyArray, "n_nodes n_starts n_joint n_joint"]:
     """Products of (1, z) with itself, by several weights."""
     n_starts, n_joint = weight.shape[-2], z.shape[-2]
+    if by_blocks(rows, n_joint):
+        return products_by_blocks(rows, weight, z)
     found = rows.products(_by_row(weight, z), z)
     return found.reshape(-1, n_starts, n_joint, n_joint)
 
@@ -300,10 +312,8 @@ def fit_mixtures(
     def proceeds(fit: MixtureFit) -> AnyArray:
         return (fit.status == _RUNNING) & (fit.n_iterations < max_iter)
 
-    in_kernel = getattr(known.rows, "triton", False)
-
     def step(known: MixtureRows, fit: MixtureFit, going: AnyArray) -> MixtureFit:
-        if in_kernel:
+        if known.rows.triton:
             *new, mass, penalty = densities(fit.moments, known, floor, going, fit.forms)
             forms = LogForms(*new)
         else:
@@ -321,7 +331,7 @@ def fit_mixtures(
         if xp is np and going.all():
             return new
         kept = jax.tree.map(lambda *pair: where_each(going, *pair), new, fit)
-        return kept._replace(forms=forms) if in_kernel else kept
+        return kept._replace(forms=forms) if known.rows.triton else kept
 
     n_joint = moments.shape[-1]
     constant = xp.zeros((*shape, 2), dtype)

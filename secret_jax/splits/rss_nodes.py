@@ -103,10 +103,8 @@ def prepared(level: Level, ridge: float, most_regressors: int) -> Nodes:
     design, gram, *units, square = _standardised(level, total)
     n_columns = level.x.shape[-2]
     first = design.shape[-2] - n_columns
-    z, covariance = (
-        design[..., first:, :],
-        gram[:, first:, first:] / total[:, None, None],
-    )
+    z = design[..., first:, :]
+    covariance = gram[:, first:, first:] / total[:, None, None]
     design, gram, loading = _in_coordinates(
         level, design, gram, covariance, most_regressors
     )
@@ -151,7 +149,7 @@ def prepared(level: Level, ridge: float, most_regressors: int) -> Nodes:
 
 
 def _standardised(level: Level, total: AnyArray) -> tuple[AnyArray, ...]:
-    """Design and Gram in units of the nodes; these (`Nodes`); squares that are left."""
+    """Design, Gram in units of nodes; center, scale, unit, pure; squares left over."""
     rows, xp = level.rows, level.rows.xp
     residual, x, center, offset = _centred(level, total)
     weight, first = level.weight[..., None, :], 1 + residual.shape[-2]
@@ -216,7 +214,7 @@ def _moments(
 def _in_coordinates(
     level: Level, design: AnyArray, gram: AnyArray, covariance: AnyArray, most: int
 ) -> tuple[AnyArray, AnyArray, AnyArray | None]:
-    """Design, Gram and loading: of columns, or of many the leading components."""
+    """Design, Gram, loading: of many columns components, those of regressors first."""
     rows, xp, n = level.rows, level.rows.xp, level.n_regressors
     n_columns, n_model = covariance.shape[-1], min(n, most)
     if n_columns <= most:

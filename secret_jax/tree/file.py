@@ -51,8 +51,7 @@ def save_model(model: Any, path: _Path) -> None:
     """Write a fitted estimator: parameters and fitted attributes.
 
     A parameter that cannot be written (a random generator, say) is a warning, a fitted
-    attribute or category a ModelFileError; without a tree it is a NotFittedError. If
-    the file cannot be written, it stays as it was: OSError.
+    attribute or category a ModelFileError. A file that is there is replaced, or stays.
     """
     from sklearn.utils.validation import check_is_fitted
 

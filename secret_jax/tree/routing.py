@@ -44,7 +44,7 @@ from secret_jax.tree.packed import (
 from secret_jax.tree.reshape import joined
 from secret_jax.tree.soft import mixed, mixed_prediction, shares_of_rows, soft_routing
 from secret_jax.tree.structure import Tree, once
-from secret_jax.tree.walk import descend, leaves_of, values_at
+from secret_jax.tree.walk import descend, values_at
 
 # Maximum number of rows, and of pairs of a row and a tree, that are walked, as calls
 # cost more then than work (measured on processors, of trees of 24 and 150 leaves).
@@ -68,7 +68,7 @@ def apply(tree: Tree, table: Table, scratch: Scratch | None = None) -> np.ndarra
     ``scratch``: of calls for many blocks.
     """
     if len(table.x) <= min(FEW_ROWS, FEW_PAIRS):
-        return leaves_of(tree, table.on_host())
+        return descend(tree, table.on_host())
     if isinstance(table.x, jax.Array):  # rows that lie on a device
         return _computed(leaf_ids, table, tree.n_leaves, once(tree, programmed))
     forest, memory = once(tree, forest_of, [tree], np.ones(1)), scratch or Scratch()
@@ -216,12 +216,11 @@ class TreeSum:
         n_rows, n_trees = len(table.x), len(self.trees)
         if n_trees == 1:
             (tree,) = self.trees
-            return self.steps[0] * values_at(tree, table, leaves_of(tree, table))
+            return self.steps[0] * values_at(tree, table, descend(tree, table))
         forest = once(self, joined, self.trees)
         size = np.array([tree.n_nodes for tree in self.trees])
         root = np.broadcast_to(np.cumsum(size) - size, (n_rows, n_trees))
-        deepest = max(tree.max_depth for tree in self.trees)
-        leaf = descend(forest, table, root, deepest)
+        leaf = descend(forest, table, root)
         table = table.take(np.repeat(np.arange(n_rows), n_trees))
         value = values_at(forest, table, leaf.ravel())
         value = value.reshape(n_rows, n_trees, value.shape[1])

@@ -73,11 +73,18 @@ def left_of(
     return goes_left(projection, threshold, discrete, code, listed, other, np)
 
 
-def descend(tree: Tree, table: Table, node: np.ndarray, n_steps: int) -> np.ndarray:
-    """Move rows some steps down, each from its node, (n_rows,) or (n_rows, n_starts).
+def descend(
+    tree: Tree,
+    table: Table,
+    node: np.ndarray | None = None,
+    n_steps: int | None = None,
+) -> np.ndarray:
+    """Move rows down from nodes, (n_rows,) or (n_rows, n_starts), to leaves or halfway.
 
     Gates count as hard splits; a row that has reached its leaf stays there.
     """
+    node = np.zeros(len(table.x), np.int32) if node is None else node
+    n_steps = tree.max_depth if n_steps is None else n_steps
     compared, places, children, place_of, children_of = once(tree, _walk_of)
     if not compared.also.shape[1] or not n_steps:
         return np.array(node)
@@ -103,11 +110,6 @@ def descend(tree: Tree, table: Table, node: np.ndarray, n_steps: int) -> np.ndar
     if len(node) <= size:
         return block(slice(None))
     return np.concatenate(list(in_blocks(block, len(node), size)))
-
-
-def leaves_of(tree: Tree, table: Table) -> np.ndarray:
-    """Find the leaf of every row, shape (n_rows,), int32."""
-    return descend(tree, table, np.zeros(len(table.x), np.int32), tree.max_depth)
 
 
 def _walk_of(tree: Tree) -> tuple[Comparisons, np.ndarray, np.ndarray, list, list]:

@@ -91,7 +91,7 @@ def test_summary_judges_linear_leaves_and_the_constant_ones_of_cart():
 
 
 def test_all_cells_of_the_paper_are_planned():
-    runs = table1.planned_runs(table1.parse_options([]))
+    runs = table1.planned_runs(table1.parse_options(["--together", "1"]))
     assert len(set(runs)) == len(runs) == 100 * 2 * (11 * 4 + 1)
     assert {run.repeat for run in runs[:90]} == {0}
     assert {run.start for run in runs} == {"rows", "component"}

@@ -123,24 +123,20 @@ def test_what_are_no_classes_is_refused_and_leaves_the_model_as_it_was(iris):
     assert model.classes_.tolist() == ["setosa", "versicolor", "virginica"]
 
 
-SHARES = {"setosa": 0.5, "versicolor": 0.5}
-ODD = (-0.1, np.nan, np.inf, "2", None, True)
-MANY = "priors must hold one number for each of the 3"
+@pytest.mark.parametrize("bad", [-0.1, np.nan, np.inf, "2", None, True])
+@pytest.mark.parametrize("name", ["class_weight", "priors"])
+def test_shares_of_classes_are_numbers_that_are_not_negative(name, bad, iris):
+    shares = {"setosa": 0.5, "versicolor": 0.5, "virginica": bad}
+    message = (
+        rf"{name} must be finite and .*but that of the class 'virginica' is {bad!r}"
+    )
+    refused(message, iris[0], iris[2], **{name: shares})
 
 
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        *(
-            (
-                name,
-                {**SHARES, "virginica": bad},
-                rf"{name} must be finite and .*{bad!r}",
-            )
-            for name in ("class_weight", "priors")
-            for bad in ODD
-        ),
-        ("priors", [0.5, 0.5], MANY),
+        ("priors", [0.5, 0.5], "priors must hold one number for each of the 3"),
         ("priors", "many", "priors must hold one number for each .*many"),
         ("priors", [0.5, -0.1, 0.6], "that of the class 'versicolor' is -0.1"),
         ("priors", [1.0, 0.0, 0.0], "positive for two classes or more"),

@@ -42,6 +42,25 @@ def schema(n_outputs: int = 1) -> TableSchema:
     )
 
 
+def linked_tree(left: np.ndarray, right: np.ndarray, schema, **arrays) -> Tree:
+    """A tree of links and further arrays; those that are not given say nothing."""
+    n_nodes, parent, depth = len(left), np.full_like(left, -1), np.zeros_like(left)
+    for node in np.flatnonzero(left >= 0):
+        for child in (left[node], right[node]):
+            parent[child], depth[child] = node, depth[node] + 1
+    outputs, wide = (n_nodes, schema.n_outputs), (n_nodes, schema.n_regressors)
+    usual = {
+        **{"weight": np.ones(n_nodes), "degrees": np.zeros(n_nodes)},
+        **{"train_error": np.zeros(outputs), "mean": np.zeros(outputs)},
+        **{"deviation": np.ones(outputs), "center": np.zeros(wide)},
+        **{"spread": np.ones(wide), "gain": np.zeros(n_nodes, np.float32)},
+        "standard_error": np.full((*outputs, 1 + schema.n_regressors), np.nan),
+        "gate_width": np.zeros(n_nodes, np.float32),
+    }
+    links = {"left": left, "right": right, "parent": parent, "depth": depth}
+    return Tree(schema=schema, **links, **usual | arrays)
+
+
 def build_tree(
     links: list[tuple[int, int]], seed: int, clip_margin=None, n_outputs: int = 1
 ) -> Tree:
@@ -49,11 +68,6 @@ def build_tree(
     rng = np.random.default_rng(seed)
     n_nodes = len(links)
     left, right = np.array(links, np.int32).T
-    parent = np.full(n_nodes, -1, np.int32)
-    depth = np.zeros(n_nodes, np.int32)
-    for node in np.flatnonzero(left >= 0):
-        for child in (left[node], right[node]):
-            parent[child], depth[child] = node, depth[node] + 1
     inner = left >= 0
     kind = np.where(inner, rng.integers(1, 4, n_nodes), SplitKind.LEAF).astype(np.int32)
     axis, discrete = kind == SplitKind.AXIS, kind == SplitKind.DISCRETE
@@ -62,34 +76,23 @@ def build_tree(
     direction[axis] = np.eye(2)[attribute[axis]]
     direction[discrete | ~inner] = 0
     lower = rng.normal(size=(n_nodes, n_outputs)) - 0.5
-    return Tree(
-        left=left,
-        right=right,
-        parent=parent,
-        depth=depth,
+    threshold = np.where(inner & ~discrete, rng.normal(size=n_nodes), 0)
+    reason = np.where(inner, StopReason.SPLIT, StopReason.PURE)
+    return linked_tree(
+        left,
+        right,
+        schema(n_outputs),
         kind=kind,
         attribute=attribute.astype(np.int32),
         direction=direction.astype(np.float32),
-        threshold=np.where(inner & ~discrete, rng.normal(size=n_nodes), 0).astype(
-            np.float32
-        ),
+        threshold=threshold.astype(np.float32),
         goes_left=rng.integers(0, 2, (n_nodes, 3)).astype(bool) & discrete[:, None],
         larger_left=rng.integers(0, 2, n_nodes).astype(bool),
         coefficient=rng.normal(size=(n_nodes, n_outputs, 2)),
         lower=lower,
         upper=lower + rng.uniform(0, 1, (n_nodes, n_outputs)),
-        weight=np.ones(n_nodes),
-        train_error=np.zeros((n_nodes, n_outputs)),
-        degrees=np.zeros(n_nodes),
-        mean=np.zeros((n_nodes, n_outputs)),
-        deviation=np.ones((n_nodes, n_outputs)),
-        center=np.zeros((n_nodes, 1)),
-        spread=np.ones((n_nodes, 1)),
-        standard_error=np.full((n_nodes, n_outputs, 2), np.nan),
-        gate_width=np.zeros(n_nodes, np.float32),
         gain=np.where(inner, 0.5, 0).astype(np.float32),
-        stop_reason=np.where(inner, StopReason.SPLIT, StopReason.PURE).astype(np.int32),
-        schema=schema(n_outputs),
+        stop_reason=reason.astype(np.int32),
         clip_margin=clip_margin,
     )
 

@@ -22,7 +22,7 @@ from secret_jax.inspect.equations import (
 from secret_jax.inspect.tables import CENTER, coefficients, summary
 from secret_jax.inspect.text import export_text
 from secret_jax.inspect.view import as_view
-from secret_jax.inspect.words import model_equation, split_sentence
+from secret_jax.inspect.words import Wording, model_parts, split_sentence
 from secret_jax.tree.routing import predict
 from secret_jax.tree.structure import SplitKind, Tree
 
@@ -65,6 +65,11 @@ def one_leaf(slopes: tuple[float, ...]) -> tuple[Tree, pd.DataFrame]:
 
 
 SLOPES = (-2.0, 1.5, 30.0, 0.0, 30.0, -12.0)
+
+
+def model_equation(tree: Tree, node: int, **options) -> str:
+    equation = model_in_original_units(tree, node)
+    return " ".join(model_parts(equation, Wording(**options)))
 
 
 def by_hand(equation: str, X: pd.DataFrame) -> np.ndarray:

@@ -20,7 +20,7 @@ from secret_jax.inspect.equations import (
 from secret_jax.inspect.tables import to_dataframe
 from secret_jax.inspect.text import export_text
 from secret_jax.inspect.view import as_view
-from secret_jax.inspect.words import model_equation, split_sentence
+from secret_jax.inspect.words import Wording, model_parts, split_sentence
 from secret_jax.tree.routing import apply, predict
 from secret_jax.tree.structure import SplitKind, StopReason, Tree
 
@@ -286,7 +286,8 @@ def test_every_node_and_every_link_is_there(n_leaves):
     assert graph["label"].startswith(f"rings: {n_leaves} lea")
     for node, attributes in boxes.items():
         if tree.is_leaf[node]:
-            words = model_equation(tree, node, max_terms=8)
+            equation = model_in_original_units(tree, node)
+            words = " ".join(model_parts(equation, Wording(max_terms=8)))
             assert attributes["tooltip"] == StopReason.PRUNED.sentence
         else:
             words = split_sentence(tree, node, max_terms=8)

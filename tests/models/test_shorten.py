@@ -43,7 +43,7 @@ def noisy_rows(seed: int = 0, n_rows: int = 600, n_columns: int = P) -> Rows:
 def both(tree: Tree, rows: Rows, tolerance: float, leaf=FULL) -> tuple[Tree, Tree]:
     """With full and with short equations."""
     full = fit_models([tree], [rows], leaf)[0]
-    return full, shortened(full, node_statistics(full, rows), tolerance)
+    return full, shortened(full, node_statistics(full, rows), tolerance, rows)
 
 
 def second_moments(tree: Tree, rows: Rows) -> list[np.ndarray]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-import runpy
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import secret_jax
 from secret_jax import learners
@@ -38,9 +38,17 @@ def test_code_of_the_pages_is_python():
 
 
 def test_links_that_leave_the_site_are_well_formed():
-    builder = runpy.run_path(str(SITE / "build.py"))
-    links = builder["external_links"]()
+    patterns = ["*.md", "*.toml", "*.cff", "secret_jax/**/*.py", "benchmarks/**/*.md"]
+    patterns += ["notebooks/*.ipynb", "notebooks/site/*.md"]
+    paths = [path for pattern in patterns for path in ROOT.glob(pattern)]
+    texts = "\n".join(path.read_text(encoding="utf-8") for path in paths)
+    # In text, JSON or code: up to a space or what closes a link there.
+    links = {
+        link.rstrip(".,;:")
+        for link in re.findall(r"https?://[^\s<>\"'`)\]}\\]*", texts)
+    }
     assert "https://doi.org/10.1145/775047.775117" in links
-    assert [link for link in links if not builder["is_well_formed"](link)] == []
-    for link in ("http://doi.org/1", "https://github", "https://", "https:///page"):
-        assert not builder["is_well_formed"](link)
+    for link in links:
+        parts = urlsplit(link)
+        assert parts.scheme == "https", link
+        assert "." in (parts.hostname or "").strip("."), link

@@ -40,8 +40,8 @@ def test_random_numbers_are_uniform_and_never_an_end(monkeypatch):
     correlation = np.corrcoef(numbers[:, :5].T) - np.eye(5)
     assert np.abs(correlation).max() < 5 / np.sqrt(4000)
     # Float32 rounds the last of the numbers below one up to it.
-    ends = np.array([[0.0, 1 - 2.0**-53, 0.5]])
-    monkeypatch.setattr("secret_jax.runtime.hashing.uniform", lambda key: ends)
+    ends = np.array([[0, 2**64 - 1, 2**63]], np.uint64)
+    monkeypatch.setattr("secret_jax.runtime.hashing.mix", lambda key: ends)
     low, high, half = random_numbers(np.zeros(1, np.uint64), 3)[0]
     assert 0 < low < 1e-7
     assert 1 - 1e-7 < high < 1

@@ -18,11 +18,20 @@ from level_batches import (
     on_tiles,
     with_rows,
 )
+from rows_of_nodes import in_tiles
 
 from secret_jax import SecretSplits
+from secret_jax.data.ragged import RaggedRows
+from secret_jax.data.tiles import TiledRows
 from secret_jax.splits.classes import ClassSplits
 from secret_jax.splits.interface import Node, OneNodeFinder, Split
-from secret_jax.splits.mixture import fit_mixtures, maximise, products, whiten
+from secret_jax.splits.mixture import (
+    MixtureRows,
+    fit_mixtures,
+    maximise,
+    products,
+    whiten,
+)
 from secret_jax.tree.structure import SplitKind
 
 SECRET = SecretSplits(n_starts=2, max_iter=15)
@@ -156,3 +165,37 @@ def test_every_node_is_searched_by_its_own_rows(rng):
     np.testing.assert_array_equal(found.gain, length)
     np.testing.assert_array_equal(found.pure, np.array(length) == 3)
     assert found.direction.shape == (5, 2)
+
+
+@pytest.mark.parametrize("width", [31, 63, 127])
+def test_a_step_of_em_by_blocks(rng, width, monkeypatch):
+    monkeypatch.setattr("secret_jax.data.kernels.INTERPRETED", True)
+    monkeypatch.setattr("secret_jax.data.kernels.MOST_BY_BLOCKS", 128)
+    length = np.array([6 * width, 0, 5 * width + 7])
+    n, tile = length.sum(), 64
+    z = np.append(np.ones((1, n)), rng.normal(size=(width, n)), axis=0)
+    z, weight = z.astype(np.float32), rng.uniform(0.5, 2.0, n).astype(np.float32)
+    share = rng.random((2, n)).astype(np.float32)
+    ragged, active = RaggedRows(length), np.ones((3, width), bool)
+    start = products(ragged, share * weight, z)
+    total = products(ragged, weight[None], z)[:, 0]
+    n_tiles = int((-(-length // tile)).sum()) + 1
+    tiled = TiledRows.of(length, n_tiles, tile, True)
+    there = (in_tiles(values, length, n_tiles, tile) for values in (z, weight))
+
+    def step(rows, z, weight):
+        known = MixtureRows(rows, z, weight, total, active)
+        return fit_mixtures(known, start, max_iter=1, tolerance=-1.0, floor=1e-5)
+
+    with np.errstate(all="ignore"):
+        found = step(ragged, z, weight)
+    other = jax.jit(step)(tiled, *there)
+    scale = np.einsum("nsii->nsi", found.moments)
+    scale = np.sqrt(scale[..., :, None] * scale[..., None, :])
+    apart = np.abs(found.moments - other.moments)[length > 0]
+    assert (apart < 1e-5 * scale[length > 0]).all()
+    for name in ("objective", "status"):
+        pair = (getattr(each, name) for each in (found, other))
+        np.testing.assert_allclose(*pair, rtol=1e-4)
+    for pair in zip(found.forms, other.forms, strict=True):
+        np.testing.assert_allclose(*pair, rtol=1e-3, atol=1e-5)

@@ -27,6 +27,7 @@ MARGIN = 0.1  # of the gap between the rows on the two sides
 def test_no_row_changes_its_way(seed):
     tree = random_tree(seed, 12)
     table = encode(random_rows(seed, 400))
+    assert with_plain_splits(random_tree(0, 1), table).n_nodes == 1
     plain = with_plain_splits(tree, table)
     np.testing.assert_array_equal(paths_of(plain, table), paths_of(tree, table))
     assert not np.array_equal(plain.threshold, tree.threshold)
@@ -34,6 +35,14 @@ def test_no_row_changes_its_way(seed):
     for name in ("left", "right", "kind", "attribute", "goes_left", "coefficient"):
         np.testing.assert_array_equal(getattr(plain, name), getattr(tree, name))
     assert not ((plain.direction != 0) & (tree.direction == 0)).any()
+    # A second time changes no way, and no number that is read.
+    twice = with_plain_splits(plain, table)
+    np.testing.assert_array_equal(paths_of(plain, table), paths_of(twice, table))
+    for node in gaps(plain, table):
+        numbers = [
+            rounded_split(conditions_at(t, node)[0]).threshold for t in (plain, twice)
+        ]
+        assert numbers[0] == pytest.approx(numbers[1], rel=1e-9)
 
 
 def gaps(tree: Tree, table: Table) -> dict[int, tuple[float, float]]:
@@ -149,16 +158,3 @@ def test_gates_keep_rows_on_their_sides_and_lie_between_whole_numbers():
     assert at["hard"] == pytest.approx(np.rint(at["hard"]), abs=1e-2)
     margin = MARGIN * (high - low)
     assert low + margin <= at["soft"] <= high - margin
-
-
-def test_a_second_time_changes_no_way_and_no_number_that_is_read():
-    leaf, table = random_tree(0, 1), encode(random_rows(3, 400))
-    assert with_plain_splits(leaf, table).n_nodes == 1
-    once = with_plain_splits(random_tree(3, 12), table)
-    twice = with_plain_splits(once, table)
-    np.testing.assert_array_equal(paths_of(once, table), paths_of(twice, table))
-    for node in gaps(once, table):
-        numbers = [
-            rounded_split(conditions_at(t, node)[0]).threshold for t in (once, twice)
-        ]
-        assert numbers[0] == pytest.approx(numbers[1], rel=1e-9)

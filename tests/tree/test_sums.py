@@ -17,7 +17,7 @@ from secret_jax.tree import equations, packed, routing
 from secret_jax.tree.equations import RowBlock, forest_of
 from secret_jax.tree.packed import leaf_ids, packed_trees, programmed, sum_of_trees
 from secret_jax.tree.routing import TreeSum
-from secret_jax.tree.walk import leaves_of, values_at
+from secret_jax.tree.walk import descend, values_at
 
 N_ROWS, N_CATEGORIES = 700, 70
 
@@ -37,7 +37,7 @@ def test_tables_find_the_leaves_of_the_walk(n_leaves, many, kinds, monkeypatch):
     tree = random_tree(n_leaves, n_leaves, kinds=kinds)
     rows, trees = table(), packed_trees([tree])
     found = trees.node[trees.leaves(rows.x.T, rows.codes.T, np)[0]]
-    assert np.array_equal(found, leaves_of(tree, rows))
+    assert np.array_equal(found, descend(tree, rows))
     assert np.array_equal(found, leaf_ids(*rows, programmed(tree))[0])
 
 
@@ -53,7 +53,7 @@ def test_a_missing_value_counts_as_the_factor_of_its_indicator():
     rows.x[::3, :4], rows.x[:, 4] = 0.0, np.arange(N_ROWS) % 3 == 0
     trees = packed_trees([tree])
     found = trees.node[trees.leaves(rows.x.T, rows.codes.T, np)[0]]
-    assert np.array_equal(found, leaves_of(tree, rows))
+    assert np.array_equal(found, descend(tree, rows))
 
 
 @pytest.mark.parametrize("kinds", [(1,), (1, 2, 3)])
@@ -65,7 +65,7 @@ def test_added_equations_are_clipped_where_a_leaf_clips(
     monkeypatch.setattr(equations, "_FEW_ROWS", few)
     rows, steps = table(spread), np.array([1.0, -0.3, 0.2])
     trees = [random_tree(n, n, kinds=kinds, n_outputs=2) for n in (5, 14, 30)]
-    each = [values_at(tree, rows, leaves_of(tree, rows)) for tree in trees]
+    each = [values_at(tree, rows, descend(tree, rows)) for tree in trees]
     block, forest = RowBlock(rows, Scratch()), forest_of(trees, steps)
     assert len(forest.groups) == 3  # of 8, 16 and 32 comparisons
     expected = np.tensordot(steps, each, axes=1)
@@ -85,7 +85,7 @@ def many_categories(seed, n_leaves):
 def test_a_sum_is_what_its_trees_say_one_by_one(n_leaves, monkeypatch):
     trees = [many_categories(seed, n) for seed, n in enumerate(n_leaves)]
     rows, steps = table(1.7, N_CATEGORIES), np.array([1.0, 0.5, -0.25, 0.2])
-    each = [values_at(tree, rows, leaves_of(tree, rows)) for tree in trees]
+    each = [values_at(tree, rows, descend(tree, rows)) for tree in trees]
     total = TreeSum(trees, steps)
     for most, compiled in ((1 << 20, False), (0, False), (0, True)):
         monkeypatch.setattr(routing, "FEW_PAIRS", most)

@@ -246,7 +246,7 @@ class SecretBoostingRegressor(ConformalMixin, RegressorMixin, BoostingEstimator)
 
     Attributes
     ----------
-    ensemble_ : secret_jax.composed.ensemble.model.Ensemble
+    ensemble_ : secret_jax.composed.ensemble.growth.Ensemble
     n_iter_, n_trees_ : int
         Trees of a booster, and of all, not counting the first models.
     validation_errors_ : ndarray of shape (n_iter_run + 1,)

@@ -9,8 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from sklearn.metrics import r2_score
 
-from secret_jax.composed.ensemble.growth import Boosted, total_error
-from secret_jax.composed.ensemble.model import Ensemble
+from secret_jax.composed.ensemble.growth import Boosted, Ensemble, total_error
 from secret_jax.data.rows import Rows, Table
 from secret_jax.data.schema import TableSchema
 from secret_jax.fit.interface import Evidence, Pruned

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from secret_jax.composed.ensemble.model import Ensemble
+from secret_jax.composed.ensemble.growth import Ensemble
 from secret_jax.data.encoding import Unencoded, unencoded
 from secret_jax.data.rows import Rows, Table
 from secret_jax.data.schema import TableSchema

@@ -12,10 +12,14 @@ from sklearn.utils._param_validation import RealNotInt
 from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.composed.ensemble.estimator import EnsembleEstimator
-from secret_jax.composed.ensemble.growth import SPLITS, grown_with_models, key_of
-from secret_jax.composed.ensemble.model import Ensemble
+from secret_jax.composed.ensemble.growth import (
+    SPLITS,
+    Ensemble,
+    grown_with_models,
+    key_of,
+)
 from secret_jax.data.encoding import encode
-from secret_jax.data.rows import Merged, Rows, merged
+from secret_jax.data.rows import Merged, Rows, Table, merged
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.validation import ArrayLike, TableLike, scaled_rows
 from secret_jax.estimators.parameters import CountOrShare
@@ -23,11 +27,13 @@ from secret_jax.fit.grow.frontier import Root
 from secret_jax.fit.grow.grower import n_inputs
 from secret_jax.fit.grow.on_device import resident
 from secret_jax.fit.prepare import read_rows
+from secret_jax.runtime.devices import on_accelerator
 from secret_jax.runtime.parallel import N_WORKERS, in_blocks
 from secret_jax.runtime.progress import Stage
 from secret_jax.runtime.values import Range, at_least, is_integer
 from secret_jax.tree.routing import values
 from secret_jax.tree.structure import Tree
+from secret_jax.tree.walk import left_of, values_at
 
 # Maximum number of rows, over all trees that grow at a time.
 _MOST_PLACES = 1 << 19
@@ -67,7 +73,7 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator):
 
     Attributes
     ----------
-    ensemble_ : secret_jax.composed.ensemble.model.Ensemble
+    ensemble_ : secret_jax.composed.ensemble.growth.Ensemble
         The trees are "boosters" of one tree each.
     oob_prediction_ : ndarray of shape (n_rows,), or (n_rows, n_outputs)
         Mean prediction for every training row of the trees that lack it; NaN for rows
@@ -254,7 +260,11 @@ def out_of_bag(
         share = stays ** count.astype(float)  # of a single row 1 or 0
         out = np.flatnonzero(share)
         table = rows.table.take(out)
-        return out, share[out, None], values(tree, table)
+        if on_accelerator():
+            return out, share[out, None], values(tree, table)
+        # A tree is asked once: to prepare it for all decisions would take longer.
+        value = in_blocks(lambda some: _walked(tree, table.take(some)), len(out))
+        return out, share[out, None], np.concatenate(list(value))
 
     total, sum_of_shares = np.zeros_like(rows.targets), np.zeros((rows.n_rows, 1))
     for out, share, value in in_blocks(outside, len(trees), 1):
@@ -262,6 +272,17 @@ def out_of_bag(
         sum_of_shares[out] += share
     with np.errstate(invalid="ignore"):
         return total / sum_of_shares
+
+
+def _walked(tree: Tree, table: Table) -> np.ndarray:
+    """Predict rows, deciding only at the splits on their ways, (n_rows, n_outputs)."""
+    node, row = np.zeros(len(table.x), np.int32), np.arange(len(table.x))
+    larger_left = tree.larger_left[tree.node_of]
+    while len(row := row[~tree.is_leaf[node[row]]]):
+        at = node[row]
+        left = left_of(tree, larger_left, table, at, row)
+        node[row] = np.where(left, tree.left[at], tree.right[at])
+    return values_at(tree, table, node)
 
 
 def features_of_node(max_features: float | str | None, n_features: int) -> int | None:

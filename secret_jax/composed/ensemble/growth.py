@@ -1,16 +1,17 @@
-"""Growth of ensembles: many trees at once from one frontier, and rounds of boosters.
+"""Ensembles and their growth: many trees from one frontier, and rounds of boosters.
 
 Friedman's (2002) stochastic gradient boosting, with models in the leaves. Only the
 target changes from round to round: the encoded table stays, on an accelerator too.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from secret_jax.composed.ensemble.model import Ensemble
+from secret_jax.data.encoding import Unencoded
 from secret_jax.data.rows import Rows, Table, join
 from secret_jax.data.schema import TableSchema
 from secret_jax.fit.grow.execution import GrowOptions
@@ -27,8 +28,9 @@ from secret_jax.models.ridge import Ridge
 from secret_jax.runtime.hashing import mix
 from secret_jax.runtime.progress import Stage
 from secret_jax.splits.rss import RssSplits
-from secret_jax.tree.routing import values
-from secret_jax.tree.structure import Tree
+from secret_jax.tree.reshape import joined, separated
+from secret_jax.tree.routing import TreeSum, values
+from secret_jax.tree.structure import Tree, flaw_of
 
 # Cheaper than the search of a single tree: later trees mend what it misses, and nobody
 # reads their splits. With eight thresholds forests err 2 % more, on fifteen tables;
@@ -47,6 +49,75 @@ _MOST_ROWS, _LEAST_WEIGHT = 1 << 14, 5.0
 _OF_TWO, _OF_MORE = 0.25, 0.5
 # Maximum number of rows for folds; with more one part is held out, and none averaged.
 _MOST_FOLDED, _HELD_OUT_FOLDS = 1 << 15, 10
+
+
+@dataclass(frozen=True, eq=False)
+class Ensemble:
+    """Mean of boosters."""
+
+    # Trees of each; the first is a single leaf and counts fully.
+    boosters: Sequence[Sequence[Tree]]
+    learning_rate: float  # weight of each further tree in its booster
+
+    @property
+    def schema(self) -> TableSchema:
+        """Schema of all trees."""
+        return self.boosters[0][0].schema
+
+    @cached_property
+    def _sum(self) -> TreeSum:
+        trees, steps = zip(*self.trees(), strict=True)
+        return TreeSum(trees, np.array(steps))
+
+    def saved(self) -> dict[str, Any]:
+        """Content of a model file: all trees as one set of arrays."""
+        trees = [tree for booster in self.boosters for tree in booster]
+        return {
+            "forest": joined(trees),
+            "nodes": [tree.n_nodes for tree in trees],
+            "n_boosters": len(self.boosters),
+            "learning_rate": self.learning_rate,
+        }
+
+    @classmethod
+    def loaded(cls, saved: dict[str, Any]) -> Self:
+        """Restore what `saved` made, or raise an error that says what is wrong."""
+        forest, nodes, n_boosters = saved["forest"], saved["nodes"], saved["n_boosters"]
+        if min(nodes) < 1 or sum(nodes) != forest.n_nodes:
+            raise ValueError("its trees have another number of nodes")
+        trees = separated(forest, nodes)
+        flaw = next(filter(None, map(flaw_of, trees)), "")
+        if flaw:
+            raise ValueError(flaw)
+        length, rest = divmod(len(trees), n_boosters)
+        if rest or not length:
+            raise ValueError(f"{len(trees)} trees are not {n_boosters} equal boosters")
+        boosters = [trees[at : at + length] for at in range(0, len(trees), length)]
+        return cls(boosters, float(saved["learning_rate"]))
+
+    def trees(self) -> Iterator[tuple[Tree, float]]:
+        """All trees, round by round, with their weights in the prediction."""
+        for number, trees in enumerate(zip(*self.boosters, strict=True)):
+            step = self.learning_rate if number else 1.0
+            for tree in trees:
+                yield tree, step / len(trees)
+
+    def values(self, table: Table | Unencoded) -> np.ndarray:
+        """Predict in standardised units, shape (n_rows, n_outputs)."""
+        return self._sum.values(table)
+
+    def predict(self, table: Table | Unencoded) -> np.ndarray:
+        """Predict in the units of the target, shape (n_rows[, n_outputs])."""
+        found = self._sum.values(table, finish=self.schema.restore_outputs)
+        return found[:, 0] if self.schema.n_outputs == 1 else found
+
+    def staged(self, table: Table) -> Iterator[np.ndarray]:
+        """Predict after every round, beginning with the first models alone."""
+        total = np.zeros((len(table.x), self.schema.n_outputs))
+        n = len(self.boosters)
+        for first in range(0, n * len(self.boosters[0]), n):
+            total += self._sum.values(table, first, first + n)
+            yield self.schema.restore_targets(total.copy())
 
 
 def grown_with_models(

@@ -210,6 +210,8 @@ class GeneticSearch(Search):
         self, head: Head, n_columns: int, score: Score, seed: int
     ) -> Iterator[tuple[int, Head]]:
         kernels, smoothers = head.kernels, list(SMOOTHERS)
+        n_values = np.array([2] * n_columns + [len(kernels), len(smoothers)])
+        n_kept = min(self.n_kept, self.n_heads - 1)
 
         def head_of(genes: np.ndarray) -> Head:
             *columns, kernel, smoother = genes.tolist()
@@ -220,17 +222,24 @@ class GeneticSearch(Search):
                 smoother=smoothers[smoother],
             )
 
-        generations = evolve(
-            lambda genes: np.array([score(head_of(row)) for row in genes]),
-            np.array([2] * n_columns + [len(kernels), len(smoothers)]),
-            seed=seed,
-            n_rows=self.n_heads,
-            n_kept=min(self.n_kept, self.n_heads - 1),
-            max_generations=self.max_generations,
-            tolerance=self.tolerance,
-        )
-        for generation, best in enumerate(generations):
-            yield generation, head_of(best)
+        genes, scores = np.empty((0, len(n_values)), np.int64), np.empty(0)
+        for generation in range(self.max_generations + 1):
+            random = np.random.default_rng((seed, generation))
+            if generation == 0:
+                numbers = random.random((self.n_heads, len(n_values)))
+                new = random_genes(numbers, n_values)
+            else:
+                numbers = random.random((self.n_heads - n_kept, 2 + 3 * len(n_values)))
+                new = children(genes, n_values, numbers)
+            # The best live on, children replace the others.
+            genes = np.concatenate([genes[:n_kept], new])
+            scores = np.append(scores[:n_kept], [score(head_of(row)) for row in new])
+            scores = np.where(np.isnan(scores), np.inf, scores)
+            order = np.argsort(scores, kind="stable")
+            genes, scores = genes[order], scores[order]
+            yield generation, head_of(genes[0])
+            if np.isfinite(scores[-1]) and scores[-1] - scores[0] < self.tolerance:
+                break
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -292,40 +301,6 @@ def children(
     whose, whether, what = np.split(uniform[:, 2:], 3, axis=1)
     child = np.where(whose < 0.5, mother, father)
     return np.where(whether < _MUTATION, random_genes(what, n_values), child)
-
-
-def evolve(
-    score: Callable[[np.ndarray], np.ndarray],
-    n_values: np.ndarray,
-    *,
-    seed: int,
-    n_rows: int,
-    n_kept: int,
-    max_generations: int,
-    tolerance: float,
-) -> Iterator[np.ndarray]:
-    """Yield the genes of least score after every generation, (n_genes,) int64.
-
-    The best ``n_kept`` rows live on, children replace the others. It ends after
-    ``max_generations``, or when the scores of all rows lie within ``tolerance``.
-    ``score`` gives (n,) scores of (n, n_genes) genes; NaN counts as infinite.
-    """
-    genes, scores = np.empty((0, len(n_values)), np.int64), np.empty(0)
-    for generation in range(max_generations + 1):
-        random = np.random.default_rng((seed, generation))
-        if generation == 0:
-            new = random_genes(random.random((n_rows, len(n_values))), n_values)
-        else:
-            numbers = random.random((n_rows - n_kept, 2 + 3 * len(n_values)))
-            new = children(genes, n_values, numbers)
-        genes = np.concatenate([genes[:n_kept], new])
-        scores = np.append(scores[:n_kept], score(new))
-        scores = np.where(np.isnan(scores), np.inf, scores)
-        order = np.argsort(scores, kind="stable")
-        genes, scores = genes[order], scores[order]
-        yield genes[0]
-        if np.isfinite(scores[-1]) and scores[-1] - scores[0] < tolerance:
-            break
 
 
 SEARCHES: dict[str, Search] = {"genetic": GeneticSearch(), "greedy": GreedySearch()}

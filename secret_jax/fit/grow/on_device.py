@@ -92,6 +92,8 @@ class OnDevice(Execution):
         self._n_rows, self._sample = len(places.row), options.sample
         self._mesh = _mesh(options.devices, places)
         self._n_devices = 1 if self._mesh is None else self._mesh.size
+        # Most rows of a node that a search sees on a device.
+        self._most_seen = -(-(self._sample or self._n_rows) // self._n_devices)
         self._unweighted = bool((places.weight == 1.0).all())
         any_oblique = bool(roots.oblique.any()) and schema.n_columns > 1
         self._traced = Traced.of(schema, options.finder, any_oblique)
@@ -104,8 +106,8 @@ class OnDevice(Execution):
         tile = min(max(next_power_of_two(n_columns), _TILE), _LARGEST_TILE)
         # Of the nodes that have tiles: numbers of rows on each device, and where they
         # begin in its order. Both add up to those of the order of all rows.
-        edges = np.arange(self._n_devices + 1)
-        edges = (roots.stop - roots.start)[:, None] * edges // self._n_devices
+        shares = np.arange(self._n_devices + 1)
+        edges = (roots.stop - roots.start)[:, None] * shares // self._n_devices
         self._length = np.diff(edges, axis=1)
         ends = np.cumsum(np.pad(self._length, [(1, 0), (0, 0)]), axis=0)
         self._start, self._ends = ends[:-1], [ends]  # of the roots; more when divided
@@ -133,11 +135,8 @@ class OnDevice(Execution):
             wanted = np.full((len(parts), self._n_samples), -1, np.int32)
             for own, part in zip(wanted, parts, strict=True):
                 own[: len(part)] = slot[part]
-            n_rows = self._most_seen
-            seen = [
-                samples(self._tiles, own, n_rows=n_rows, mesh=self._mesh)
-                for own in wanted
-            ]
+            how = {"n_rows": self._most_seen, "mesh": self._mesh}
+            seen = [samples(self._tiles, own, **how) for own in wanted]
         with self._in_its_memory():
             found = [
                 searched(*each, traced=self._traced, mesh=self._mesh)
@@ -177,22 +176,13 @@ class OnDevice(Execution):
         order = np.asarray(self._tiles.order)
         if self._mesh is None:
             return order[: self._n_rows].astype(np.int64)
-        shift = len(order) // self._n_devices * np.arange(self._n_devices)
-
-        def device_by_device(ends: np.ndarray) -> np.ndarray:
-            """Where the rows of neighbouring slices lie, one slice after the other."""
-            ends = np.sort(ends, axis=0) + shift
-            return slice_positions(ends[:-1].ravel(), ends[1:].ravel())
-
-        place = np.empty(len(order), np.int64)
-        place[device_by_device(self._ends[0])] = np.arange(self._n_rows)
-        order = (order.reshape(self._n_devices, -1) + shift[:, None]).ravel()
-        return place[order[device_by_device(np.concatenate(self._ends))]]
-
-    @property
-    def _most_seen(self) -> int:
-        """Most rows of a node that a search sees on a device."""
-        return -(-(self._sample or self._n_rows) // self._n_devices)
+        each = zip(self._places, order.reshape(self._n_devices, -1), strict=True)
+        place = np.concatenate([part[own[: len(part)]] for part, own in each])
+        # Slice by slice, and in each device by device.
+        length = np.diff(np.sort(np.concatenate(self._ends), axis=0), axis=0)
+        number = np.arange(len(length))
+        number = np.concatenate([np.repeat(number, own) for own in length.T])
+        return place[np.argsort(number, kind="stable")]
 
     def _laid_out(self, places: Places, edges: np.ndarray, tile: int) -> Tiles:
         """Send stretches of the roots' rows to the devices, and put them into tiles."""
@@ -212,11 +202,12 @@ class OnDevice(Execution):
             table = resident(places.table)
         else:
             parts = list(map(slice_positions, edges.T[:-1], edges.T[1:]))
-            rows, row = [places.row[part] for part in parts], np.arange(n_places)
+            rows = [places.row[part] for part in parts]
             table = [sent(values, rows) for values in places.table]
+            row, self._places = np.arange(n_places, dtype=np.int32), parts
         return laid_out(
             *table,
-            sent(row.astype(np.int32), every),
+            sent(row, every),
             sent(places.targets, parts),
             sent(places.weight.astype(np.float32), parts),
             padded(self._length.astype(np.int32), self._room).T.ravel(),

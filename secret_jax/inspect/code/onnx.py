@@ -6,7 +6,7 @@ the row in float64. The graph is of opset 17, with ``ai.onnx.ml`` 3.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
@@ -34,11 +34,11 @@ def onnx_model(model: ExportedModel) -> Any:
     scores, several, link = graph.concat(totals), len(totals) > 1, model.link
     chances = scores
     if link == "exponential":
-        chances = graph("Exp", graph.clip(scores, -math.inf, HIGHEST_LOG))
+        chances = graph("Exp", graph.clip(scores, (-math.inf, HIGHEST_LOG)))
     elif link == "softmax":
         chances = graph("Softmax" if several else "Sigmoid", scores)
     elif link == "clip":
-        chances = graph.clip(scores, 0.0, 1.0)
+        chances = graph.clip(scores, (0.0, 1.0))
     if model.classes is not None and not several:
         chances = graph.concat([graph("Sub", 1.0, chances), chances])
     if model.classes is None:
@@ -116,9 +116,9 @@ class _Graph:
         kind = self.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
         return self("Cast", value, to=kind)
 
-    def clip(self, value: str, low: Any, high: Any, chosen: str = "") -> str:
+    def clip(self, value: str, ends: Iterable[Any], chosen: str = "") -> str:
         """Keep values in ranges that are broadcast or chosen, where any is finite."""
-        for side, end in (("Max", low), ("Min", high)):
+        for side, end in zip(("Max", "Min"), ends, strict=True):
             if np.isfinite(end).any():
                 value = self(
                     side, value, self("Gather", end, chosen) if chosen else end
@@ -146,7 +146,7 @@ class _Graph:
             scaled = self("Sub", value, schema.center[None, positions])
             scaled = self("Div", scaled, schema.scale[None, positions])
             scaled = self("Where", self("IsNaN", value), 0.0, scaled)  # the mean
-            yield self.clip(scaled, *(end[positions] for end in schema.saturation))
+            yield self.clip(scaled, (end[positions] for end in schema.saturation))
         gaps = [(i, gap) for i, gap in schema.missing_columns if used[gap]]
         if gaps:
             self.order += [gap for _, gap in gaps]
@@ -288,7 +288,7 @@ def _leaves(graph: _Graph, trees: Sequence[Tree]) -> Iterator[str]:
         if slopes.any():
             product = graph("Mul", graph("Gather", slopes, number), graph.x)
             value = graph("Add", value, graph("ReduceSum", product, [1]))
-        yield graph.clip(value, *(end[:, None] for end in ends), number)
+        yield graph.clip(value, (end[:, None] for end in ends), number)
 
 
 def _mixture(graph: _Graph, trees: Sequence[Tree]) -> Iterator[str]:
@@ -301,7 +301,7 @@ def _mixture(graph: _Graph, trees: Sequence[Tree]) -> Iterator[str]:
     total = graph("MatMul", graph.x, direction)
     distance = graph("Sub", threshold[None].astype(np.float64), total)
     narrow = np.where(width, width, 1.0)[None].astype(np.float64)
-    soft = graph.clip(graph("Div", distance, narrow), -HARD_LOGIT, HARD_LOGIT)
+    soft = graph.clip(graph("Div", distance, narrow), (-HARD_LOGIT, HARD_LOGIT))
     hard = graph("Where", _sides(graph, tree), HARD_LOGIT, -HARD_LOGIT)
     logit = graph("Where", width[None] > 0, soft, hard)
     along = paths(tree, n_inner=n_leaves - 1, n_leaves=n_leaves)
@@ -316,6 +316,6 @@ def _mixture(graph: _Graph, trees: Sequence[Tree]) -> Iterator[str]:
         intercept, slopes, *ends = _equations(graph, one)
         value = graph("Add", graph("MatMul", graph.x, slopes.T), intercept[None])
         if tree.clip_leaves:
-            value = graph.clip(value, *(end[None] for end in ends))
+            value = graph.clip(value, (end[None] for end in ends))
         total = graph("ReduceSum", graph("Mul", share, value), [1])
-        yield graph.clip(total, *clip_range_of(one))
+        yield graph.clip(total, clip_range_of(one))

@@ -218,7 +218,7 @@ class Writer:
             known = plain_categories(self.schema, name) if otherwise else []
             effects = dict.fromkeys(known, 0.0)
             for term in its:
-                effects[plain_category(*term.categories, name)] = term.factor
+                effects[plain_category(term.categories[0], name)] = term.factor
             addends.append(f"+ {self.effect(name, effects, otherwise)}")
         return self.added(addends)
 
