@@ -169,10 +169,11 @@ def with_flat_tails(
         if bounds is None or bounds[0] == bounds[1]:  # a constant tells nothing
             return
         flat = np.clip(values, *bounds)
-        center[position] = np.average(flat, weights=mass)
-        square = np.average((flat - center[position]) ** 2, weights=mass)
-        scale[position] = square**0.5
-        found[column] = bounds
+        mean = np.average(flat, weights=mass)
+        square = np.average((flat - mean) ** 2, weights=mass)
+        if square > 0:  # too small a number otherwise
+            center[position], scale[position] = mean, square**0.5
+            found[column] = bounds
 
     roles = [schema.roles[column] for column in schema.continuous]
     side_by_side(flatten, [i for i, role in enumerate(roles) if role is Role.REGRESSOR])
@@ -193,7 +194,7 @@ def _regressors(schema: TableSchema, columns: Sequence[np.ndarray]) -> np.ndarra
     """Encode a constant and the regressors of continuous attributes."""
     low, high = schema.saturation
     found = [
-        np.clip((values - schema.center[i]) / (schema.scale[i] or 1.0), low[i], high[i])
+        np.clip((values - schema.center[i]) / schema.scale[i], low[i], high[i])
         for values, i in zip(columns, schema.continuous_positions, strict=True)
         if i < schema.n_regressors
     ]
