@@ -23,6 +23,7 @@ from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import Prepared, divided, in_units_of, parts_of, rows_for
 from secret_jax.fit.prune.path import TIE, of_size
 from secret_jax.fit.prune.rules import CrossValidation, HoldOut
+from secret_jax.losses.interface import check_loss
 from secret_jax.models.fitting import fit_models, node_statistics
 from secret_jax.models.glm import leaf_for_loss
 from secret_jax.models.short_models import with_short_equations
@@ -32,6 +33,8 @@ from secret_jax.tree.structure import Tree
 
 # With more rows ``prune="auto"`` holds some out: five more trees would take too long.
 _MOST_CROSS_VALIDATED = 8192
+# Rows on which methods of a loss are tried.
+_LOOKED_AT = 64
 
 
 class Fit(NamedTuple):
@@ -63,6 +66,9 @@ def grow_and_prune(
         leaf=plan.leaf,
         equation_tolerance=plan.equation_tolerance,
     )
+    few = np.flatnonzero(evidence.training.weight > 0)[:_LOOKED_AT]
+    of_few = evidence.training.targets[few], evidence.training.weight[few]
+    check_loss(plan.leaf.loss, *of_few)
     total = evidence.training.weight.sum()
     recipe = plan.recipe(data.schema, total, data.sampled_share)
     look = None if first_look is None else partial(first_look, evidence)

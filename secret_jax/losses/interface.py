@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +18,7 @@ from scipy.stats import norm
 from secret_jax.runtime.values import Value
 
 Link = Literal["identity", "exponential", "softmax", "clip"]
+Units = Literal["deviations", "robust", "means", "given"]
 Rows = Float[np.ndarray, "n_rows n_outputs"]
 OfRows = Float[np.ndarray, " n_rows"]
 Outputs = Float[np.ndarray, " n_outputs"]
@@ -58,7 +59,7 @@ class Loss(Value, ABC):
     """Inverse link from raw predictions to units of the encoded targets: "softmax" is
     the logistic function of a single output, "clip" cuts at 0 and 1. None: one of its
     own, in an own `prediction`, which no exported program knows."""
-    units: ClassVar[Literal["deviations", "robust", "means", "given"]] = "deviations"
+    units: ClassVar[Units] = "deviations"
     """Units in which targets are encoded: their standard deviations from the mean,
     robust ones from the median, which outliers do not make, shares of their mean (with
     an exponential link: values are logarithms of shares), or those of the data."""
@@ -223,6 +224,46 @@ class Loss(Value, ABC):
         """Loss of every row up to a constant, which JAX differentiates, (n_rows,)."""
         losses: Any = self.losses
         return jnp.sum(losses(targets, value), axis=1)
+
+
+def check_loss(loss: Loss, targets: Rows, weight: OfRows) -> None:
+    """Refuse a loss of one's own whose methods return what is none, on a few rows."""
+    if type(loss).__module__.startswith("secret_jax."):
+        return
+    name = type(loss).__name__
+    for option, allowed in (
+        ("link", (*get_args(Link), None)),
+        ("units", get_args(Units)),
+    ):
+        if (given := getattr(loss, option)) not in allowed:
+            raise ValueError(f"{name}.{option} is {given!r}. Allowed: {allowed}.")
+
+    def check(method: str, found: Any, shape: tuple[int, ...]) -> None:
+        found = np.asarray(found)
+        if found.shape != shape:
+            raise ValueError(
+                f"{name}.{method} returned an array of shape {found.shape} for targets "
+                f"of shape {targets.shape}. Return {shape}."
+            )
+        if not np.isfinite(found.astype(np.float64)).all():
+            raise ValueError(f"{name}.{method} returned NaN or infinity.")
+
+    constant = loss.constant(targets, weight)
+    check("constant", constant, targets.shape[1:])
+    value = np.tile(constant, (len(targets), 1))
+    each, found = loss.losses(targets, value), loss.working(targets, value)
+    check("losses", each, targets.shape)
+    if not isinstance(found, tuple) or len(found) != 2:
+        raise TypeError(f"{name}.working should return two arrays: slope, curvature.")
+    for part in found:
+        check("working", part, targets.shape)
+    if not (found[1] >= 0).all():
+        raise ValueError(
+            f"{name}.working returned a negative curvature. Return a parabola's that "
+            "lies above the loss where its own is none."
+        )
+    noise = loss.noise(each.mean(axis=0), targets.mean(axis=0))
+    check("noise", noise, targets.shape[1:])
 
 
 class Likelihood(Loss):

@@ -229,7 +229,7 @@ def fitted_models(
         )
     occupied = statistics.weight > 0
     for part in (models.coefficient, models.degrees):
-        if not np.isfinite(part[occupied]).all():
+        if not np.isfinite(np.asarray(part)[occupied]).all():
             raise ValueError(
                 f"{name} returned NaN or infinity for a node with rows. A regressor "
                 "need not vary in a node: do not divide by its variance then."

@@ -37,19 +37,27 @@ _RUN = 512
 
 
 class NodeStatistics(NamedTuple):
-    """Sufficient statistics of the regressors and the outputs, per node."""
+    """Sufficient statistics of the regressors and the outputs, per node.
 
-    weight: np.ndarray  # (n_nodes,), float64
-    mean: np.ndarray  # (n_nodes, n_regressors + n_outputs), float64: the outputs last
-    # (n_nodes, n_regressors + n_outputs, the same), float64: sums of products about the
-    # mean.
+    Attributes
+    ----------
+    weight : ndarray of shape (n_nodes,), float64
+        Sum of the weights of the rows.
+    mean : ndarray of shape (n_nodes, n_regressors + n_outputs), float64
+        The outputs last.
+    scatter : ndarray of shape (n_nodes, n_regressors + n_outputs, the same), float64
+        Weighted sums of products about the mean: not divided by the weight.
+    lower, upper : ndarray of shape (n_nodes, n_outputs), float64
+        Range of the outputs; inf and -inf where there is no row.
+    rounding : ndarray of shape (n_nodes,), float64
+        Share of a scatter's largest eigenvalue below which the others may be rounding.
+    """
+
+    weight: np.ndarray
+    mean: np.ndarray
     scatter: np.ndarray
-    # lower, upper (n_nodes, n_outputs), float64: range of the outputs; inf and -inf
-    # where there is no row.
     lower: np.ndarray
     upper: np.ndarray
-    # (n_nodes,), float64: share of a scatter's largest eigenvalue below which the
-    # others may be rounding.
     rounding: np.ndarray
 
     @property

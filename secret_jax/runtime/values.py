@@ -177,10 +177,15 @@ class Range(Interval):
 
 
 def at_least(least: int) -> Range:
+    """Integers from ``least`` on, in the type of a field: ``Annotated[int, ...]``."""
     return Range(Integral, least, None, closed="left")
 
 
 def real(least: float, most: float | None = None, closed: str = "left") -> Range:
+    """Numbers from ``least`` up to ``most``, or without end, in the type of a field.
+
+    ``closed``: which ends are allowed: "left", "right", "both" or "neither".
+    """
     return Range(Real, least, np.inf if most is None else most, closed=closed)  # pyright: ignore[reportArgumentType]
 
 

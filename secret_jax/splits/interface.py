@@ -173,8 +173,13 @@ class Split(NamedTuple):
         Continuous attribute of an axis split, discrete attribute of a discrete one,
         -1 for an oblique one.
     direction : Array of shape (n_columns,), float32
+        What columns count in the sum that is compared. Of an axis split 1 at its
+        attribute and 0 at others, but for the indicator of its missing values, where
+        the number stands that these count as; of a discrete one zero.
     threshold : Array of shape (), float32
+        Rows go left whose sum is at most this.
     goes_left : Array of shape (n_categories,), bool
+        Categories that go left, of a discrete split.
     gain : Array of shape (), float32
         Summed over the rows: of several splits of a tree the largest is the best.
     chance_gain : Array of shape (), float32

@@ -103,6 +103,66 @@ def test_a_loss_is_minimised(rng):
     assert clone(robust).fit(X, np.abs(X[:, 0]) + 0.1 * y).n_leaves_ > 1
 
 
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        (tuple, "Worse returned tuple. Return a Split"),
+        (lambda split: split._replace(gain=split.gain[0]), "gain of shape ()"),
+        (
+            lambda split: split._replace(direction=split.direction[:, :2]),
+            "direction of",
+        ),
+        (lambda split: split._replace(direction=0.0 * split.direction), "is zero at"),
+        (lambda split: split._replace(attribute=split.attribute + 3), "3 columns"),
+    ],
+)
+def test_what_is_no_split_is_refused(rng, changed, said):
+    scope = example("A split finder")
+
+    class Worse(scope["ResidualSigns"]):
+        def find(self, level):
+            return changed(super().find(level))
+
+    X = rng.uniform(-1, 1, size=(200, 3))
+    with pytest.raises((TypeError, ValueError), match=re.escape(said)):
+        clone(scope["signs"]).set_params(splits=Worse()).fit(X, np.abs(X[:, 0]))
+
+
+@pytest.mark.parametrize(
+    ("method", "changed", "said"),
+    [
+        ("losses", lambda each: each[:, 0], "losses returned an array of shape (64,)"),
+        ("losses", lambda each: each * np.nan, "losses returned NaN or infinity"),
+        ("working", lambda found: found[0], "working should return two arrays"),
+        ("working", lambda found: (found[0], -found[1]), "a negative curvature"),
+        ("constant", lambda value: value[0], "constant returned an array of shape ()"),
+        ("noise", lambda noise: None, "noise returned an array of shape ()"),
+    ],
+)
+def test_what_is_no_loss_is_refused(rng, method, changed, said):
+    scope = example("A loss")
+    base = scope["LogCosh"]
+
+    class Worse(base):
+        def constant(self, targets, weight):
+            return base().constant(targets, weight)
+
+    plain = getattr(base(), method)
+    setattr(Worse, method, lambda self, *given: changed(plain(*given)))
+    X = rng.uniform(-1, 1, size=(200, 3))
+    with pytest.raises((TypeError, ValueError), match=re.escape(said)):
+        clone(scope["robust"]).set_params(loss=Worse()).fit(X, np.abs(X[:, 0]))
+
+
+def test_a_loss_of_unknown_units_or_link_is_refused(rng):
+    scope = example("A loss")
+    X = rng.uniform(-1, 1, size=(200, 3))
+    for name in ("units", "link"):
+        worse = type("Worse", (scope["LogCosh"],), {name: "logit"})()
+        with pytest.raises(ValueError, match=f"Worse.{name} is 'logit'. Allowed"):
+            clone(scope["robust"]).set_params(loss=worse).fit(X, np.abs(X[:, 0]))
+
+
 def test_a_pruning_rule_chooses_the_subtree(rng):
     small = example("A pruning rule")["small"]
     X = rng.uniform(size=(400, 3))

@@ -18,6 +18,7 @@ from secret_jax.fit.grow.fixed import FixedSplits
 from secret_jax.fit.grow.frontier import Frontier
 from secret_jax.models.statistics import NodeStatistics
 from secret_jax.splits.interface import Comparison, Level, Split, SplitFinder
+from secret_jax.tree.structure import SplitKind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,11 +125,43 @@ def no_splits(n_nodes: int, schema: TableSchema, finder: SplitFinder) -> Split:
 
 
 def checked_splits(finder: SplitFinder, level: Level) -> Split:
-    """What a finder finds, with models of the children if it implies any."""
-    found = finder.find(level)
+    """What a finder finds; refused if that is no split of every node."""
+    found, name = finder.find(level), type(finder).__name__
+    if not isinstance(found, Split):
+        raise TypeError(
+            f"{name} returned {type(found).__name__}. Return a Split of "
+            "secret_jax.splits.interface."
+        )
     if (found.child_models is None) == finder.implies_models:
         raise TypeError(
-            f"{type(finder).__name__} should give child_models if, and only if, "
-            "implies_models is True."
+            f"{name} should give child_models if, and only if, implies_models is True."
         )
+    n_columns, nodes = level.x.shape[-2], (level.n_nodes,)
+    own = {"direction": (*nodes, n_columns), "goes_left": (*nodes, level.n_categories)}
+    for field in (
+        "kind",
+        "attribute",
+        "threshold",
+        "gain",
+        "chance_gain",
+        "pure",
+        *own,
+    ):
+        given, wanted = np.shape(getattr(found, field)), own.get(field, nodes)
+        if given != wanted:
+            raise ValueError(
+                f"{name} returned {field} of shape {given} for {nodes[0]} nodes. "
+                f"Return {wanted}: nodes first, see secret_jax.splits.interface.Split."
+            )
+    if isinstance(found.kind, np.ndarray):  # not while a program is traced
+        on_column = found.kind == SplitKind.AXIS
+        attribute, direction = found.attribute[on_column], found.direction[on_column]
+        known = (attribute >= 0) & (attribute < n_columns)
+        factor = direction[np.arange(len(known)), np.where(known, attribute, 0)]
+        if not (known & (factor != 0)).all():
+            raise ValueError(
+                f"{name} returned an axis split whose direction is zero at its "
+                f"attribute, or that is on none of the {n_columns} columns. Give it "
+                "the direction 1 at its attribute and 0 at others."
+            )
     return found
