@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 # Rows that a program takes at a time: one for each thread of a warp.
-_BLOCK = 32
+BLOCK = 32
 # Numbers of a row whose products registers hold.
 _MOST_NUMBERS = 12
 # Those up to which fits multiply by blocks: no more than is measured to be faster than
@@ -38,7 +38,7 @@ def kernel(function: Callable[..., None], n_warps: int, **options: Any) -> Any:
 
 def reads_once(rows: Any, n_numbers: int) -> bool:
     """Whether `read_once` has room for products of so many numbers of a row."""
-    return rows.triton and n_numbers <= _MOST_NUMBERS and rows.tile % _BLOCK == 0
+    return rows.triton and n_numbers <= _MOST_NUMBERS and rows.tile % BLOCK == 0
 
 
 def by_blocks(rows: Any, n_numbers: int) -> bool:
@@ -87,7 +87,7 @@ def read_once(
         of_node = [lambda *at, ref=ref: ref[(node, *at)] for ref in node_refs]
 
         def add(number: Array, sums: tuple[Array, ...]) -> tuple[Array, ...]:
-            some = pl.ds(number * _BLOCK, _BLOCK)
+            some = pl.ds(number * BLOCK, BLOCK)
             columns = [
                 [ref[place, i, some] for i in range(ref.shape[1])]
                 if len(ref.shape) == 3
@@ -104,8 +104,8 @@ def read_once(
             return tuple(map(jnp.add, sums, (*products, *others[:n_others])))
 
         # Without rows, or where a node has settled, there is nothing to add up.
-        n_blocks = tile // _BLOCK if n_written else (filled + _BLOCK - 1) // _BLOCK
-        sums = (jnp.zeros(_BLOCK, dtype),) * (len(row) + n_others)
+        n_blocks = tile // BLOCK if n_written else (filled + BLOCK - 1) // BLOCK
+        sums = (jnp.zeros(BLOCK, dtype),) * (len(row) + n_others)
         sums = jax.lax.fori_loop(0, n_blocks, add, sums)
         for number, values in enumerate(sums):
             sums_ref[place, start, number] = jnp.sum(values)

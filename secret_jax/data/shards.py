@@ -266,9 +266,9 @@ def shard_rows(X: Any, mesh: Mesh | None = None) -> RowShards:
     Notes
     -----
     On accelerators the rows that grow a tree are divided among the same devices, at
-    least 65,536 to each, by the default splits and SECRET's, unless the estimator's
-    ``device`` names one. Sums of nodes cross between devices, never all rows. Of a node
-    of more than ``max_samples`` rows a search sees an equal part of each device's:
+    least 65,536 to each, by splits that accelerators compile, unless the estimator's
+    ``device`` names one. Sums of nodes cross between devices, never all rows. Of each
+    device's rows of a node a search sees at most an equal part of ``max_samples``:
     others than on one device, so that trees may differ. Forests and boosters grow on
     one.
 

@@ -51,7 +51,8 @@ class TiledRows:
     Attributes
     ----------
     length : Array of shape (n_nodes,), int32
-        Number of rows of each node; zero where a program has room for more nodes.
+        Number of rows of each node, of several devices on this one (`lengths` are those
+        of all); zero where a program has room for more nodes.
     first : Array of shape (n_nodes,), int32
         First tile of each node.
     node : Array of shape (n_tiles,), int32, or None

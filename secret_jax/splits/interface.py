@@ -256,7 +256,10 @@ class SplitFinder(Value, ABC):
     """Whether its splits come with models of the children."""
     compiled: ClassVar[bool] = False
     """Whether accelerators compile it: it is then written over ``level.rows.xp`` and
-    the verbs that both kinds of rows have. Others are searched on the host."""
+    the verbs that both kinds of rows have. On several devices arrays of rows, and
+    what else ``level.rows`` has, are those of one: only the verbs sum over all, and
+    conditions of loops are to be made of their sums. Others are searched on the host.
+    """
 
     @abstractmethod
     def find(self, level: Level) -> Split:

@@ -70,7 +70,8 @@ class Proposal(Protocol):
         Parameters
         ----------
         rows : RaggedRows or TiledRows
-            Which rows are of which node, and the verbs that sum over them.
+            Which rows are of which node, and the verbs that sum over them: only these
+            know of all rows where several devices have some.
         white : row array of shape (n_coordinates, rows)
             Of mean zero and about unit covariance in every node.
         residual : row array of shape (n_outputs, rows)

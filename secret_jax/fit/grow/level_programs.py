@@ -136,7 +136,9 @@ def _on_each(*arguments_lie: Any, found_lies: Any) -> Callable[..., Any]:
                     mesh=mesh,
                     in_specs=arguments_lie,
                     out_specs=found_lies,
-                    check_vma=False,  # loops begin with what all devices have
+                    # Loops end on all devices at once, as their conditions are made of
+                    # sums over all of them; nothing checks that.
+                    check_vma=False,
                 )
             return own(*arguments)
 

@@ -22,6 +22,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding
 
+from secret_jax.data.kernels import BLOCK
 from secret_jax.data.rows import Table
 from secret_jax.data.schema import TableSchema
 from secret_jax.fit.grow.execution import (
@@ -92,8 +93,10 @@ class OnDevice(Execution):
         self._n_rows, self._sample = len(places.row), options.sample
         self._mesh = _mesh(options.devices, places)
         self._n_devices = 1 if self._mesh is None else self._mesh.size
-        # Most rows of a node that a search sees on a device.
-        self._most_seen = -(-(self._sample or self._n_rows) // self._n_devices)
+        # Most rows of a node that a search sees on a device; of several in whole blocks,
+        # as kernels take them.
+        most = -(-(self._sample or self._n_rows) // self._n_devices)
+        self._most_seen = most if self._mesh is None else -(-most // BLOCK) * BLOCK
         self._unweighted = bool((places.weight == 1.0).all())
         any_oblique = bool(roots.oblique.any()) and schema.n_columns > 1
         self._traced = Traced.of(schema, options.finder, any_oblique)
@@ -190,11 +193,15 @@ class OnDevice(Execution):
         n_places = -(-_room_for(most) // self._n_devices)
 
         def sent(values: np.ndarray, parts: Sequence[Any]) -> Any:
-            each = [padded(values[part], n_places) for part in parts]
+            each = (padded(values[part], n_places) for part in parts)
             if self._mesh is None:
-                return each[0]
+                return next(each)
+            # One after the other, so that the host holds one.
+            pairs = zip(each, self._mesh.devices.flat, strict=True)
+            there = [jax.device_put(own, device) for own, device in pairs]
+            shape = len(there) * n_places, *values.shape[1:]
             lies = NamedSharding(self._mesh, APART)
-            return jax.device_put(np.concatenate(each), lies)
+            return jax.make_array_from_single_device_arrays(shape, lies, there)
 
         every: list[Any] = [slice(None)] * self._n_devices
         if self._mesh is None:
