@@ -23,8 +23,8 @@ _INSTALL = """\
 import importlib.util
 from pathlib import Path
 
-# Where secret_jax is not installed, as in Colab, it comes from this source: the folder
-# of a copy, or a repository such as "git+https://github.com/OWNER/NAME".
+# Where secret_jax is not installed, as in Colab, it is installed from SOURCE: write the
+# folder of a copy there, or a repository, "git+https://github.com/OWNER/NAME".
 SOURCE = "{source}"
 if importlib.util.find_spec("secret_jax") is None:
     source = SOURCE if "://" in SOURCE else Path(SOURCE).resolve().as_uri()
