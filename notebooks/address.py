@@ -1,9 +1,9 @@
 """Writes into every notebook where it lies: python notebooks/address.py
 
 The address is ``Repository`` of ``[project.urls]`` in pyproject.toml, on GitHub. With
-it a badge at the top of each notebook opens it in Colab, and its first cell installs
-the package from the repository; without one there is no badge, and the package is
-installed by its name.
+it a badge at the top of each notebook opens it in Colab, and the first cell, which is
+the same in all, installs the package from the repository; without one there is no
+badge, and it installs from the folder of the source that the notebook lies in.
 """
 
 from __future__ import annotations
@@ -18,8 +18,17 @@ FOLDER = Path(__file__).parent
 BRANCH = "main"
 COLAB = "https://colab.research.google.com"
 _GITHUB = re.compile(r"https://github\.com/([\w-]+/[\w.-]+?)(\.git)?/?")
-_REQUIREMENT = re.compile(r'"(secret-jax\[[a-z,]+\])( @ git\+[^"]*)?"')
 _BADGE = re.compile(r"\[!\[Open in Colab\].*\n\n")
+_INSTALL = """\
+import importlib.util
+from pathlib import Path
+
+# Where secret_jax is not installed, as in Colab, it is installed from SOURCE: write the
+# folder of a copy there, or a repository, "git+https://github.com/OWNER/NAME".
+SOURCE = "{source}"
+if importlib.util.find_spec("secret_jax") is None:
+    source = SOURCE if "://" in SOURCE else Path(SOURCE).resolve().as_uri()
+    %pip install -q "secret-jax[plot,data] @ {{source}}\""""
 
 
 def repository() -> str | None:
@@ -56,12 +65,12 @@ def addressed(notebook: dict[str, Any], name: str, where: str | None) -> dict[st
     """
     text, first, *others = notebook["cells"]
     heading = _BADGE.sub("", "".join(text["source"]))
-    source = f" @ git+https://github.com/{where}" if where else ""
+    source = f"git+https://github.com/{where}" if where else ".."
     if where:
         picture = f"![Open in Colab]({COLAB}/assets/colab-badge.svg)"
         link = f"{COLAB}/github/{where}/blob/{BRANCH}/notebooks/{name}.ipynb"
         heading = f"[{picture}]({link})\n\n{heading}"
-    install = _REQUIREMENT.sub(rf'"\1{source}"', "".join(first["source"]))
+    install = _INSTALL.format(source=source)
     text = text | {"source": heading.splitlines(keepends=True)}
     first = first | {"source": install.splitlines(keepends=True)}
     return notebook | {"cells": [text, first, *others]}

@@ -388,6 +388,8 @@ def computing_for(
     shape: Any = getattr(X, "shape", None)
     if not isinstance(shape, tuple):
         shape = (len(X),) if isinstance(X, list | tuple) else ()
-    there = is_resident(X) or is_sharded(X) or not shape
-    n_rows = None if there else shape[0]
-    return computing_on(device, fall_back=fall_back, n_rows=n_rows, shape=shape)
+    stays = is_resident(X) or is_sharded(X)
+    n_rows = None if stays or not shape else shape[0]
+    return computing_on(
+        device, fall_back=fall_back, n_rows=n_rows, shape=shape, stays=stays
+    )

@@ -30,12 +30,17 @@ def device_named(name: str) -> Any:
     except RuntimeError:
         found = []
     if int(number or 0) >= len(found):
-        seen = ", ".join(
-            f"{device.platform}:{device.id}" for device in jax.local_devices()
-        )
+        there = found or jax.local_devices()
+        seen = ", ".join(f"{each.platform}:{k}" for k, each in enumerate(there))
+        remedy = "Name one of these"
+        if not found:
+            remedy = (
+                "Install JAX for that device (pip install 'secret-jax[cuda13]', say) "
+                "and keep JAX_PLATFORMS from leaving it out"
+            )
         raise ValueError(
-            f"device={name!r} does not exist here: JAX sees {seen}. Install JAX for "
-            "that device (pip install 'secret-jax[cuda13]', say), or leave device=None."
+            f"device={name!r} does not exist here: JAX sees {seen}. {remedy}, or leave "
+            "device=None."
         )
     return found[int(number or 0)]
 
@@ -47,13 +52,15 @@ def computing_on(
     fall_back: bool = False,
     n_rows: int | None = None,
     shape: Sequence[int] = (),
+    stays: bool = False,
 ) -> Iterator[None]:
     """Compute on a device inside a with block.
 
     Without a name it is what JAX prefers, but a processor for few rows of the host
     (``n_rows``). A device that does not exist is an error, or, to ``fall_back``, what
     JAX prefers. Out of memory is a MemoryError that names the rows and columns of the
-    table (``shape``) and what to change.
+    table (``shape``) and what to change: not the device of rows that lie on one
+    (``stays``), since they are read there whatever is named.
     """
     chosen = None
     if device is not None:
@@ -76,12 +83,17 @@ def computing_on(
         if not is_out_of_memory(error):
             raise
         limit = get_config()["working_memory"]
+        if not shape and n_rows is not None:
+            shape = (n_rows,)
         names = zip(shape, ("rows", "columns"), strict=False)
         table = " of ".join(f"{n:,} {name}" for n, name in names) or "these rows"
+        elsewhere = "set device='cpu'"
+        if stays:
+            elsewhere = "give them from the host (np.asarray(X))"
         raise MemoryError(
             f"The device ran out of memory for {table} (one step may take {limit} "
             "MiB). Give fewer rows, or a step less by "
-            "sklearn.set_config(working_memory=...), or set device='cpu'."
+            f"sklearn.set_config(working_memory=...), or {elsewhere}."
         ) from error
 
 

@@ -66,6 +66,15 @@ expected = compared("sorted, uneven", X, y, shards)
 weight = 0.5 * np.random.default_rng(1).permuted(1 + np.arange(len(y)) % 3)  # mean 1
 compared("weighted", X, y, shards, sample_weight=weight)
 
+# Targets, weights, a device that is named and rows to predict: each lies elsewhere.
+devices = jax.devices()
+own = jax.device_put(y.astype(np.float32), devices[3])
+mass = jax.device_put(weight.astype(np.float32), devices[4])
+options = SMALL | {"device": "cpu:6"}
+there = compared("elsewhere", X, own, shards, options, sample_weight=mass)
+predicted = there.predict(jax.device_put(X, devices[2]))
+found["predicted elsewhere"] = float(np.abs(predicted - there.predict(X)).max())
+
 # An array that is sharded already, over four of the devices in another order.
 mesh = Mesh(np.array(jax.devices())[[5, 1, 7, 2]], ("batch",))
 there = jax.device_put(X[:8_000], NamedSharding(mesh, PartitionSpec("batch", None)))
@@ -142,7 +151,7 @@ def found() -> dict:
     "name",
     [
         *("sorted, uneven", "weighted", "as they lie", "copies", "by columns"),
-        *("missing", "far from zero"),
+        *("missing", "far from zero", "elsewhere"),
     ],
 )
 def test_shards_give_the_tree_of_one_device(found, name):
@@ -159,6 +168,7 @@ def test_numbers_keep_the_digits_in_which_they_differ(found):
     assert found["restored"] < 2e-4
     assert found["whole numbers"] < 2e-4
     assert found["five rows"] < 1e-6  # on eight devices
+    assert found["predicted elsewhere"] < 1e-5
     assert found["same sample"]
     # In units of the last place, of columns thousands of deviations from zero.
     assert found["center"] <= 2.0

@@ -40,8 +40,8 @@ def data():
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("gpu:7", r"device='gpu:7' does not exist here: JAX sees .*secret-jax\[cuda"),
-        ("cpu:99", r"device='cpu:99' does not exist here: JAX sees .*device=None"),
+        ("gpu:7", r"device='gpu:7' does not exist here: JAX sees .*device=None"),
+        ("cpu:99", r"device='cpu:99' .*: JAX sees cpu:0.* Name one.*device=None"),
         ("toaster", r"device='toaster' names no device\. Name one of cpu, gpu"),
         ("cpu:one", r"device='cpu:one' names no device"),
     ],
@@ -52,6 +52,22 @@ def test_a_device_that_does_not_exist_is_refused(data, name, message):
         model.set_params(device=name).fit(*data)
     assert not hasattr(model, "tree_")
     assert not hasattr(model, "n_features_in_")
+
+
+def test_what_to_do_depends_on_whether_there_is_such_a_device(monkeypatch):
+    def local_devices(backend="cpu"):
+        if backend not in there:
+            raise RuntimeError(f"Unknown backend {backend}")
+        return [mock.Mock(platform=backend) for _ in range(2)]
+
+    monkeypatch.setattr(jax, "local_devices", local_devices)
+    there = {"cpu"}
+    absent = r"sees cpu:0, cpu:1\. Install JAX .*secret-jax\[cuda13.*JAX_PLATFORMS"
+    with pytest.raises(ValueError, match=absent):
+        devices.device_named("gpu")
+    there = {"cpu", "gpu"}
+    with pytest.raises(ValueError, match=r"sees gpu:0, gpu:1\. Name one of these"):
+        devices.device_named("gpu:3")
 
 
 def test_a_model_predicts_where_its_device_is_gone(data):
@@ -156,6 +172,25 @@ def test_out_of_memory_names_the_table_and_what_to_change():
     with (
         pytest.raises(MemoryError, match=named),
         computing_for(np.zeros((2000, 3)), "cpu"),
+    ):
+        raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: 1 GB")
+
+
+def test_rows_that_lie_on_a_device_are_to_be_taken_from_it(monkeypatch):
+    # Naming another device would not move them.
+    monkeypatch.setattr("secret_jax.data.shards.is_resident", lambda X: True)
+    named = r"2,000 rows of 3 columns.*fewer rows.*from the host \(np\.asarray"
+    with (
+        pytest.raises(MemoryError, match=named),
+        computing_for(jax.numpy.zeros((2000, 3)), "cpu"),
+    ):
+        raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: 1 GB")
+
+
+def test_out_of_memory_of_a_stream_names_its_rows():
+    with (
+        pytest.raises(MemoryError, match=r"for 2,000 rows \("),
+        computing_on(None, n_rows=2000),
     ):
         raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: 1 GB")
 
