@@ -206,8 +206,12 @@ def test_a_tree_of_counts_reads_in_logarithms():
     why = model.explain(X[:5])
     total = why.baseline + why.contributions.sum(axis=1) + why.clipping
     np.testing.assert_allclose(np.exp(total), model.predict(X[:5]), rtol=1e-4)
-    said = float(str(why).splitlines()[0].removeprefix("row 0: y = "))
+    written, lines = why.to_dataframe(), str(why).splitlines()
+    np.testing.assert_allclose(written["prediction"], model.predict(X[:5]), rtol=1e-4)
+    np.testing.assert_allclose(written["score"], total)
+    said = float(lines[0].removeprefix("row 0: y = "))
     assert said == pytest.approx(model.predict(X[:1])[0], rel=1e-3)
+    assert lines[2].startswith("  log of y = ")
 
 
 def test_rows_that_choose_the_size_may_hold_zeros_alone():
