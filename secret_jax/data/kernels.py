@@ -112,7 +112,9 @@ def read_once(
 
     # The compiler knows no array without entries.
     n_sums = max(len(row) + n_others, 1)
-    shapes = (n_tiles, n_starts, n_sums), (n_tiles, max(n_written, 1), tile)
+    shapes = [(n_tiles, n_starts, n_sums), (1, 1, 1)]
+    if n_written:
+        shapes[1] = n_tiles, n_written, tile
     sums, written = kernel(
         of_tile,
         1,

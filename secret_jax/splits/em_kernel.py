@@ -13,13 +13,45 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from secret_jax.data.kernels import Sizes, kernel, read_once
+from secret_jax.data.kernels import BLOCK, Sizes, kernel, read_once
+from secret_jax.data.tiles import TiledRows
+from secret_jax.runtime.devices import own_settings, runs_triton
+from secret_jax.runtime.environment import warn
 from secret_jax.runtime.linalg import AnyArray, namespace
 
 # Numbers of a row whose matrix fits into the registers of a program.
 MOST_ELIMINATED = 128
+
+
+@functools.cache
+def work_on(device: Any) -> bool:
+    """Whether kernels work on a device: one of Triton's is tried, once.
+
+    JAX does not compile them for every card of the capability that Triton asks for.
+    """
+    if not runs_triton(device):
+        return False
+    tiles, center = np.arange(3.0 * BLOCK, dtype=np.float32), np.ones((2, 1, 1))
+    tiles, center = tiles.reshape(3, 1, BLOCK), center.astype(np.float32)
+    z = np.stack([np.ones_like(tiles), tiles - 1.0], axis=-1)
+    expected = np.einsum("tari,tarj->tij", z, z)
+    expected = np.stack([expected[:2].sum(axis=0), expected[2]])
+    try:
+        with own_settings(), jax.default_device(device):
+            rows = TiledRows.of(np.array([2 * BLOCK, BLOCK]), 3, BLOCK, triton=True)
+            found = products_about(rows, [center], [tiles], np.ones_like(tiles))[0]
+            why = "" if np.allclose(found[:, 0], expected) else "a sum was wrong"
+    except Exception as error:
+        why = f"{type(error).__name__}: {error}".split("\n")[0]
+    if why:
+        warn(
+            f"Kernels of Triton do not work on {device} ({why}). XLA computes what they "
+            "would, which takes longer; another version of JAX may bring them."
+        )
+    return not why
 
 
 def shares(odds: AnyArray) -> tuple[AnyArray, AnyArray]:

@@ -57,6 +57,16 @@ def test_mistakes_are_near_and_the_tree_reads_as_steps(fitted):
     assert "at least good" in model.tree_.export_text(output="at least good")
 
 
+def test_files_keep_it(fitted, tmp_path):
+    model, X, _ = fitted
+    model.save(tmp_path / "model")
+    again = SecretOrdinalClassifier.load(tmp_path / "model")
+    assert np.array_equal(again.predict_proba(X), model.predict_proba(X))
+    assert np.array_equal(again.predict(X), model.predict(X))
+    with pytest.raises(ValueError, match="SecretClassifier"):
+        SecretClassifier.load(tmp_path / "model")
+
+
 def test_two_classes_and_one():
     X, _ = grades(60)
     model = SecretOrdinalClassifier(TREE).fit(X, X[:, 0] > 2)

@@ -350,6 +350,14 @@ def test_text_may_come_later(kind):
     assert model.score(with_text, y) > 0.9
 
 
+def test_streams_that_begin_without_a_value():
+    X, y = hinge()
+    first = X[:150].assign(note=EMPTY["object"](150))
+    later = X[150:].assign(note="sold")
+    model = SecretRegressor().fit_stream([(first, y[:150]), (later, y[150:])])
+    assert model.tree_.schema.categories == (("sold", None),)
+
+
 def test_numbers_without_a_value_stay_numbers():
     X, y = hinge()
     for gaps in (np.nan, pd.Series([pd.NA] * len(X), dtype="Int64")):

@@ -105,6 +105,16 @@ def test_least_targets_may_be_lost_in_the_digits_of_others(seed):
     assert np.isfinite(fitted(X, y, max_depth=0).predict(X)).all()
 
 
+def test_logarithms_do_not_depend_on_the_unit_of_the_target():
+    X, level, noise = table()
+    y = np.exp(level + 0.1 * noise)
+    models = [fitted(X, unit * y, max_depth=0) for unit in (2.0**-60, 1.0, 2.0**60)]
+    slopes = [model.coefficients(0)[1:] for model in models]
+    for one in slopes[1:]:
+        for name in ("coefficient", "standard_error"):
+            np.testing.assert_allclose(one[name], slopes[0][name], rtol=0.05)
+
+
 def test_what_is_linear_stays_a_sum_and_so_what_has_no_equation_of_logarithms():
     class Halved(Ridge):
         def fit(self, statistics, parent):

@@ -132,11 +132,11 @@ COLUMNS = PLAIN | _OTHER | STRANGE | ODD
 
 
 def table(
-    rng: Rng, n_rows: int, others: Kinds = _OTHER
+    rng: Rng, n_rows: int, others: Kinds = _OTHER, *given: str
 ) -> tuple[pd.DataFrame, np.ndarray]:
-    """A table of one to six columns, and a signal that depends on usual ones."""
+    """A table of some columns, and a signal that depends on usual ones."""
     kinds = rng.choice(sorted(PLAIN), rng.integers(1, 4)).tolist()
-    kinds += rng.choice(sorted(others), rng.integers(0, 4)).tolist()
+    kinds += [*rng.choice(sorted(others), rng.integers(0, 4)).tolist(), *given]
     columns, signal = {}, np.zeros(n_rows)
     for i, kind in enumerate(rng.permutation(kinds).tolist()):
         values = columns[f"{kind} {i}"] = COLUMNS[kind](rng, n_rows)
@@ -257,16 +257,16 @@ _CONTAINERS: list[Callable[[pd.DataFrame], Any]] = [
 ]
 
 
-def strange_data(seed: int) -> Data:
-    """A strange table in any container, and a strange target and weights for it."""
-    rng = np.random.default_rng(seed)
+def strange_data(kind: str) -> Data:
+    """A table with such a column in any container, a strange target and weights."""
+    rng = np.random.default_rng([*kind.encode()])
 
     def mostly(good: list[Any], bad: list[Any]) -> Any:
         some = bad if rng.random() < 0.08 else good
         return some[rng.integers(len(some))]
 
     n_rows = int(rng.choice([1, 2, 3, 7, 30, 64, 65, 100, 128]))
-    X, signal = table(rng, n_rows, mostly([_OTHER | STRANGE], [ODD]))
+    X, signal = table(rng, n_rows, _OTHER | STRANGE, kind)
     y = mostly(_TARGETS, _BAD_TARGETS)(rng, signal)
     weight = mostly(_WEIGHTS, _BAD_WEIGHTS)(rng, n_rows)
     with suppress(Exception):  # what polars does not take

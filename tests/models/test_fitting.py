@@ -157,12 +157,13 @@ def test_statistics_of_rows_on_a_device_are_those_of_the_host(shape):
         np.testing.assert_allclose(*pair, rtol=2e-6, atol=1e-4, err_msg=name)
 
 
-def test_two_outputs_are_two_fits():
+@pytest.mark.parametrize("leaf", [LeastSquares(), Ridge()], ids=repr)
+def test_two_outputs_are_two_fits(leaf):
     tree, rows, names = tree_of("bushy", 0, 2), rows_of(3, 600, 2), NUMBERS[:3]
-    both, degrees = fit_models([tree], [rows], Ridge())[0], []
+    both, degrees = fit_models([tree], [rows], leaf)[0], []
     for which in (0, 1):
         one = rows._replace(targets=rows.targets[:, [which]])
-        alone = fit_models([tree.output(which)], [one], Ridge())[0]
+        alone = fit_models([tree.output(which)], [one], leaf)[0]
         degrees.append(alone.degrees)
         assert_numbers(both.output(which), alone, names, rtol=1e-8, atol=1e-9)
         pair = values(both, rows.table)[:, which], values(alone, rows.table)[:, 0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from sklearn.linear_model import QuantileRegressor, TweedieRegressor
 
 from secret_jax import Poisson, Quantile, SecretRegressor
 from secret_jax.losses.classes import Brier, CrossEntropy
-from secret_jax.losses.interface import quantile
+from secret_jax.losses.interface import Loss, quantile
 from secret_jax.losses.numbers import Gamma, QuasiPoisson, RoundedQuantile, SquaredError
 from secret_jax.tree.file import ModelFileError
 
@@ -205,8 +206,12 @@ def test_a_tree_of_counts_reads_in_logarithms():
     why = model.explain(X[:5])
     total = why.baseline + why.contributions.sum(axis=1) + why.clipping
     np.testing.assert_allclose(np.exp(total), model.predict(X[:5]), rtol=1e-4)
-    said = float(str(why).splitlines()[0].removeprefix("row 0: y = "))
+    written, lines = why.to_dataframe(), str(why).splitlines()
+    np.testing.assert_allclose(written["prediction"], model.predict(X[:5]), rtol=1e-4)
+    np.testing.assert_allclose(written["score"], total)
+    said = float(lines[0].removeprefix("row 0: y = "))
     assert said == pytest.approx(model.predict(X[:1])[0], rel=1e-3)
+    assert lines[2].startswith("  log of y = ")
 
 
 def test_rows_that_choose_the_size_may_hold_zeros_alone():
@@ -240,12 +245,33 @@ def test_what_does_not_go_together_is_refused():
 
 
 @dataclass(frozen=True, kw_only=True)
-class OwnMedian(Quantile):
-    """A loss that no other program can find."""
+class Expectile(Loss):
+    """Squared errors that cost more on one side (Newey & Powell 1987)."""
+
+    level: float = 0.8
+    link: ClassVar = "identity"
+    predicts_mean: ClassVar = False
+
+    def losses(self, targets, value):
+        return self.working(targets, value)[1] * (targets - value) ** 2 / 2
+
+    def working(self, targets, value):
+        curvature = 2 * np.where(targets > value, self.level, 1 - self.level)
+        return curvature * (targets - value), curvature
+
+    def constant(self, targets, weight):
+        return weight @ targets / weight.sum()  # where the steps begin
+
+    def noise(self, error, mean):
+        return 2 * error
 
 
-def test_a_loss_of_ones_own_is_not_kept_in_a_file(tmp_path):
-    X, y, _ = table(60)
-    model = SecretRegressor(loss=OwnMedian(), **ROOT).fit(X, y)
+def test_a_loss_of_ones_own_is_fitted_and_not_kept_in_a_file(tmp_path):
+    X, y, _ = table()
+    model = SecretRegressor(loss=Expectile(), leaf="linear", **ROOT).fit(X, y)
+    # At the least sum of losses their slopes cancel.
+    slope, _ = Expectile().working(y, model.predict(X))
+    design = np.column_stack([np.ones(len(X)), X])
+    assert (np.abs(slope @ design) < 2e-3 * (np.abs(slope) @ np.abs(design))).all()
     with pytest.raises(ModelFileError, match="a loss of your own"):
         model.save(tmp_path / "own")

@@ -243,6 +243,16 @@ def test_too_few_rows(rows, n_rows, too_few):
     assert_finite(got)
 
 
+def test_only_active_dimensions_count(rows):
+    """With two of them, three rows are enough for a component, and five for both."""
+    z, _, responsibility = (array.copy() for array in rows)
+    z[:, 2], few = 0, {"max_iter": 1, "active": (True, True, False)}
+    got = fit(z, np.ones(N), np.arange(N) < 3, **few)
+    assert got.status == MixtureStatus.ITERATION_LIMIT
+    got = fit(z, np.arange(N) < 5, responsibility, **few)
+    assert got.status != MixtureStatus.TOO_FEW_ROWS
+
+
 def test_two_point_masses():
     """The prior holds the variances up; the fit is sound and separates the points."""
     first = np.arange(N) < 32

@@ -94,13 +94,14 @@ def test_splits(name, oblique, triton, monkeypatch):
         np.testing.assert_allclose(*models, atol=2e-3)
 
 
-def test_a_node_that_found_nothing_tries_again():
-    finder = replace(SECRET, start="rows", n_starts=1, n_attempts=3)
+def test_a_node_that_found_nothing_tries_again_and_no_other():
+    finder = replace(SECRET, start="rows", n_starts=1, n_attempts=4)
     level = mixed_level(finder)
     x = level.x.copy()
     x[:, level.rows.first + 7] = 9.0
     targets = level.targets.copy()
-    place = np.array([[3, 7, 20, 50, 9, 9], [3, 7, 3, 7, 20, 50], [3, 7, 3, 7, 3, 7]])
+    bad, good = (3, 7), (20, 50)
+    place = np.array([good + 3 * bad, 2 * bad + good + bad, 4 * bad])
     random = np.float32((place + 0.5) / level.rows.length[:, None])
     level = replace(level, x=x, targets=targets, random=random)
     found = find(level, finder)

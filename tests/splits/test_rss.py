@@ -240,6 +240,26 @@ def prepared(level):
         return rss_nodes.prepared(level, RIDGE, 24)
 
 
+def test_offsets_cost_the_digits_that_float32_has_lost_and_no_more():
+    """And constant columns have exactly no deviation, whatever rounds their mean."""
+    rng = np.random.default_rng(0)
+    x = rng.normal([1e4, -1e5, 1e6], 1.0, (200, 3)).astype(np.float32)
+    weight = rng.uniform(0.1, 4, 200).astype(np.float32)
+    constant = np.tile(np.float32([0.1, 1e6 + 0.3, -1e-20]), (200, 1))
+    found, other = (
+        prepared(level_of(FINDER, each[None], x[None, :, 0], weight=weight))
+        for each in (x, constant)
+    )
+    exact = x.astype(float)
+    expected = np.average(exact, axis=0, weights=weight)
+    np.testing.assert_allclose(found.center[0], expected, rtol=1.2e-7)
+    spread = np.sqrt(np.diag(np.cov(exact.T, aweights=weight, ddof=0)))
+    np.testing.assert_allclose(found.scale[0], spread, rtol=2e-3)
+    np.testing.assert_array_equal(other.center[0], constant[0])
+    assert np.isinf(other.scale).all()
+    assert not other.z.any()
+
+
 def test_hessian_directions_are_lis():
     level = batch(lambda x: (x @ [1.0, -0.5, 0.2]) ** 2, n_rows=2000)
     found = rss._hessian(prepared(level), replace(FINDER, n_hessian=1))

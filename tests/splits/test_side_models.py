@@ -10,7 +10,7 @@ from level_batches import NodeRows, level_of
 
 from secret_jax.learners import RetisSplits
 from secret_jax.learners.residuals import _Search
-from secret_jax.learners.thresholds import ranked, tried_cuts
+from secret_jax.learners.thresholds import moments, ranked, tried_cuts
 from secret_jax.splits.axis import attributes
 
 
@@ -83,6 +83,20 @@ def test_sums_over_many_rows_keep_their_digits(held, monkeypatch):
     for sums, part in zip(found, np.split(products, ends, axis=1), strict=False):
         bound = 2e-6 * np.abs(part).sum(axis=1)
         assert np.all(np.abs(sums - part.sum(axis=1)) <= bound)
+
+
+def test_moments_are_those_of_each_node(rng):
+    level = level_with(1, True, 3, seed=0)
+    values = rng.normal(size=(2, len(level.weight))) + 1e3
+    centred, deviation = moments(level, values)
+    for node in range(level.n_nodes):
+        own = level.rows.slot == node
+        weight, part = level.weight[own], values[:, own]
+        mean = np.average(part, axis=1, weights=weight)[:, None]
+        expected = np.where(weight > 0, part - mean, 0.0)
+        np.testing.assert_allclose(centred[:, own], expected, atol=1e-9)
+        square = np.average(expected**2, axis=1, weights=weight)
+        np.testing.assert_allclose(deviation[node], np.sqrt(square))
 
 
 def test_memory_of_a_large_node_is_bounded(rng):

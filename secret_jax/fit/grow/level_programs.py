@@ -22,10 +22,10 @@ from secret_jax.data.schema import TableSchema
 from secret_jax.data.tiles import TiledRows
 from secret_jax.fit.grow.execution import checked_splits
 from secret_jax.models.statistics import ROUNDING_32, NodeStatistics
-from secret_jax.runtime.devices import chosen_device, runs_triton
+from secret_jax.runtime.devices import chosen_device
 from secret_jax.runtime.linalg import AnyArray, safe_divide
 from secret_jax.runtime.programs import program
-from secret_jax.splits.em_kernel import products_about
+from secret_jax.splits.em_kernel import products_about, work_on
 from secret_jax.splits.interface import Level, Roles, Split, SplitFinder
 from secret_jax.tree.walk import goes_left
 
@@ -110,7 +110,7 @@ class Traced:
             schema.n_regressors,
             max([1, *map(len, schema.categories)]),
             any_oblique,
-            runs_triton(chosen_device()),
+            work_on(chosen_device()),
         )
 
     @property
@@ -223,12 +223,13 @@ def divided(
         side.astype(jnp.bfloat16), upto, preferred_element_type=jnp.float32
     ).astype(jnp.int32)
     count = rank[:, :, -1]  # (n_tiles, 2)
-    before = jnp.cumsum(count, axis=0) - count
+    below = jnp.pad(jnp.cumsum(count, axis=0), [(1, 0), (0, 0)])
     # Tiles of nodes without rows are none; their first one may be beyond the last.
-    before = before - before[jnp.minimum(rows.first, n_tiles - 1)][rows.node]
-    rank = rank - 1 + before[:, :, None]  # among those of their node and side
-    here = replace(rows, axis=None)
-    length = here.sums(side.astype(jnp.int32))  # (n_nodes, 2)
+    first = jnp.minimum(rows.first, n_tiles)
+    stop = jnp.minimum(first + (rows.length + (tile - 1)) // tile, n_tiles)
+    length = below[stop] - below[first]  # (n_nodes, 2)
+    # Among those of their node and side.
+    rank = rank - 1 + (below[:-1] - below[first][rows.node])[:, :, None]
 
     number = jnp.cumsum(given.kept.ravel()).reshape(-1, 2) - 1  # of new nodes
     is_new = given.kept & (number == jnp.arange(rows.n_nodes)[:, None, None])

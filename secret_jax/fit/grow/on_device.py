@@ -93,8 +93,8 @@ class OnDevice(Execution):
         self._n_rows, self._sample = len(places.row), options.sample
         self._mesh = _mesh(options.devices, places)
         self._n_devices = 1 if self._mesh is None else self._mesh.size
-        # Most rows of a node that a search sees on a device; of several in whole blocks,
-        # as kernels take them.
+        # Most rows of a node that a search sees on a device: of several whole blocks,
+        # which kernels take.
         most = -(-(self._sample or self._n_rows) // self._n_devices)
         self._most_seen = most if self._mesh is None else -(-most // BLOCK) * BLOCK
         self._unweighted = bool((places.weight == 1.0).all())
@@ -314,8 +314,8 @@ def _mesh(devices: Sequence[Any], places: Places) -> Mesh | None:
     So many as have the least rows that programs have room for, of the kind of the one
     that computes. A table that is on it already, for many trees, stays.
     """
-    platform = chosen_device().platform
-    there = [device for device in devices if device.platform == platform]
+    kind = chosen_device().device_kind
+    there = [device for device in devices if device.device_kind == kind]
     there = there[: len(places.row) // _FEWEST_ROWS]
     if len(there) < 2 or not isinstance(places.table.x, np.ndarray):
         return None

@@ -11,6 +11,7 @@ import pytest
 from configurations import refusal, shop, tree_bytes
 from ensemble_tables import SMALL, gaps, wave
 from exported_code import records, run_onnx, run_python
+from sklearn.inspection import PartialDependenceDisplay
 from traceable_finder import VarianceSplits
 
 from benchmarks.device.counting import counted
@@ -63,6 +64,16 @@ def test_the_prediction_is_the_mean_of_sums_of_trees(model):
     stages = list(model.staged_predict(X))
     assert len(stages) == 5
     np.testing.assert_allclose(stages[-1], expected, atol=1e-5)
+
+
+def test_every_tree_learns_what_the_sum_before_it_misses():
+    one = {"subsample": 1.0, "ensemble": False}
+    model = SecretBoostingRegressor(**SMALL | one).fit(*wave())
+    rows, ((first, *trees),) = model._rows, model.ensemble_.boosters
+    missed = rows.targets - routing.values(first, rows.table)
+    for tree in trees:
+        np.testing.assert_allclose(tree.deviation[0], missed.std(axis=0), rtol=1e-4)
+        missed -= model.learning_rate * routing.values(tree, rows.table)
 
 
 def test_the_validation_error_is_that_of_rows_left_out(model):
@@ -247,6 +258,17 @@ def test_exported_programs_predict_the_same(holed):
     for language, reason in (("sql", "databases too long"), ("dot", "long to draw")):
         with refusal(f"not exported to '{language}'", f"{reason}. distill()"):
             holed.export_code(language)
+
+
+def test_scikit_learn_draws_partial_dependence(holed):
+    frame, _ = shop(60, seed=2)
+    options = {"categorical_features": ["colour"], "grid_resolution": 4}
+    names = ["width", "colour"]
+    drawn = PartialDependenceDisplay.from_estimator(holed, frame, names, **options)
+    for name, found in zip(names, drawn.pd_results, strict=True):
+        (values,) = found["grid_values"]
+        means = [holed.predict(frame.assign(**{name: v})).mean() for v in values]
+        np.testing.assert_allclose(found["average"][0], means, rtol=1e-4)
 
 
 def test_a_sum_of_one_tree_begins_at_its_constant():

@@ -96,7 +96,7 @@ LIMITS = {
 def test_trees_are_those_of_the_host(table, limits, request, monkeypatch):
     if "kernels" in request.node.name:
         monkeypatch.setattr("secret_jax.data.kernels.INTERPRETED", True)
-        name = "secret_jax.fit.grow.level_programs.runs_triton"
+        name = "secret_jax.fit.grow.level_programs.work_on"
         monkeypatch.setattr(name, lambda device: True)
     options = GrowOptions(finder=VarianceSplits(), min_gain=0.0, **limits)
     assert_alike(*both(table, options, several_roots()))

@@ -108,7 +108,7 @@ grown(paper, *planes(8000), True)
 found["bytes"]["paper, more rows"] = bytes_between()
 with (
     mock.patch.object(kernels, "INTERPRETED", True),
-    mock.patch.object(level_programs, "runs_triton", lambda device: True),
+    mock.patch.object(level_programs, "work_on", lambda device: True),
 ):
     compared("paper, kernels", paper, X, y)
 oblique = SecretRegressor(oblique=True, **SMALL)
