@@ -42,14 +42,15 @@ def work_on(device: Any) -> bool:
     try:
         with own_settings(), jax.default_device(device):
             rows = TiledRows.of(np.array([2 * BLOCK, BLOCK]), 3, BLOCK, triton=True)
-            found = products_about(rows, [center], [tiles], np.ones_like(tiles))[0]
+            center, x, weight = map(jnp.asarray, (center, tiles, np.ones_like(tiles)))
+            found = np.asarray(products_about(rows, [center], [x], weight)[0])
             why = "" if np.allclose(found[:, 0], expected) else "a sum was wrong"
     except Exception as error:
         why = f"{type(error).__name__}: {error}".split("\n")[0]
     if why:
         warn(
-            f"Kernels of Triton do not work on {device} ({why}). XLA computes what they "
-            "would, which takes longer; another version of JAX may bring them."
+            f"Kernels of Triton do not work on {device} ({why}). XLA computes the same "
+            "in more time; another version of JAX may bring them."
         )
     return not why
 
