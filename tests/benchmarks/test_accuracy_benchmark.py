@@ -6,6 +6,7 @@ import json
 import math
 import sys
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,7 @@ from fitted_records import record, results
 
 from benchmarks.accuracy import __main__ as accuracy
 from benchmarks.accuracy import data as accuracy_data
-from benchmarks.accuracy import hard_sets
+from benchmarks.accuracy import grid, hard_sets
 from benchmarks.accuracy import peers as accuracy_peers
 from benchmarks.accuracy.grid import experiments
 from benchmarks.accuracy.report import Record
@@ -84,7 +85,11 @@ GRID = [
 ]
 
 
-def test_a_grid_grown_together_is_that_of_fits_one_after_the_other(tmp_path):
+def test_a_grid_grown_together_is_that_of_fits_one_after_the_other(
+    tmp_path, monkeypatch
+):
+    make = mock.Mock(side_effect=grid.make_experiment)
+    monkeypatch.setattr(grid, "make_experiment", make)
     frames = {}
     for name, n_rows in (("few", 90), ("more", 200)):
         X, y = make_fried(n_rows, n_features=5, random_state=n_rows)
@@ -100,6 +105,8 @@ def test_a_grid_grown_together_is_that_of_fits_one_after_the_other(tmp_path):
     of_fits = [*together.columns.drop(["seconds", "together"])]
     pd.testing.assert_frame_equal(alone[of_fits], together[of_fits], rtol=1e-4)
     assert len(together) == 2 * 3 * 5
+    assert make.call_count < len(together)  # models of a seed share its rows
+    assert set(alone["together"]) == {1} != set(together["together"])
     assert together["seconds"].nunique() < alone["seconds"].nunique() / 3  # means
     assert set(together["prune"].dropna()) == {"holdout", "None"}
     assert together["estimator"].notna().sum() == 6
@@ -217,8 +224,8 @@ def test_values_of_a_grid_that_cannot_be_read_are_refused(word, message, capsys)
 
 def test_models_of_a_grid_are_told_by_what_they_do_not_share(folder, tmp_path, capsys):
     leaf = "leaf=Ridge(tail_share=0.0,clip_margin=None)"
-    grid = ["--grid", leaf, "prune=None", "--grid", leaf, "prune=None", "oblique=False"]
-    given = ["--sets", str(folder / "plain.csv"), "--seeds", "1", *grid]
+    both = ["--grid", leaf, "prune=None", "--grid", leaf, "prune=None", "oblique=False"]
+    given = ["--sets", str(folder / "plain.csv"), "--seeds", "1", *both]
     given += ["--out", str(tmp_path / "out.jsonl")]
     accuracy.main([*given, "--baseline", "oblique=False"])
     printed = capsys.readouterr().out
