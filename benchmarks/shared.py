@@ -149,7 +149,7 @@ def fit_missing(
     ``kind``: of a record; ``fit``: from a run to its record; a run that fails does not
     stop the others. None: take what the file holds; `InputError` if there is nothing.
     ``at_once``: of a run, how many fits like it grow their trees at the same time; the
-    seconds of their records are then the mean.
+    seconds of their records are then the mean, and ``together`` their number.
     """
     run_kind = type(planned[0])
     records = {run_of(record, run_kind): record for record in read_records(path, kind)}
@@ -174,7 +174,7 @@ def fit_missing(
                 continue
             record: Any = made.result()
             if len(some) > 1:  # those of one fit hold waiting for the others
-                record = replace(record, seconds=round(each, 4))
+                record = replace(record, seconds=round(each, 4), together=len(some))
             with path.open("a") as file:  # at once: nothing is lost when it is stopped
                 file.write(json.dumps(asdict(record)) + "\n")
             records[run] = record
@@ -256,6 +256,8 @@ def value_of(word: str) -> Any:
     try:
         return eval(word, names)
     except (NameError, SyntaxError):
+        if set(word) & set("([{'\"}])"):  # no name
+            raise
         return word
 
 

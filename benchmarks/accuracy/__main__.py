@@ -7,17 +7,22 @@ was stopped; the tables are made from that file. `benchmarks/README.md` says mor
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from benchmarks.accuracy.data import GROUPS, default_names
 from benchmarks.accuracy.grid import experiments
-from benchmarks.accuracy.ours import ABLATIONS, SETTINGS, VARIANTS
+from benchmarks.accuracy.ours import ABLATIONS, SETTINGS, VARIANTS, grid_candidates
 from benchmarks.accuracy.peers import PEER_NAMES
 from benchmarks.accuracy.report import Results, report
-from benchmarks.shared import code_version, told_in_words, value_of, whole_number
+from benchmarks.shared import (
+    InputError,
+    code_version,
+    told_in_words,
+    value_of,
+    whole_number,
+)
 
 
 def parse_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
@@ -60,8 +65,31 @@ def _values(text: str) -> tuple[str, list[Any]]:
     name, found, values = text.partition("=")
     if not found:
         raise argparse.ArgumentTypeError(f"{text!r} is no PARAMETER=VALUE,VALUE")
-    words = re.split(r",(?![^(]*\))", values)  # not at commas in parentheses
-    return name, words if name == "estimator" else [value_of(word) for word in words]
+    words, depth = [""], 0
+    for letter in values:
+        depth += (letter in "([{") - (letter in ")]}")
+        if letter == "," and not depth:
+            words.append("")
+        else:
+            words[-1] += letter
+    try:
+        return name, words if name == "estimator" else list(map(value_of, words))
+    except Exception as error:
+        raise argparse.ArgumentTypeError(f"{text!r}: {error}") from error
+
+
+def _short_names(grid: Any, models: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+    """Names of a grid's models without what all of them have in common; and that."""
+    parts = {
+        one.name: [f"{name}={value}" for name, value in one.parameters.items()]
+        for one in (grid_candidates(grid) if grid else ())
+    }
+    common = set.intersection(*map(set, parts.values())) if len(parts) > 1 else set()
+    short = {}
+    for name, own in parts.items():
+        left = [part for part in own if part not in common]
+        short[name] = ", ".join(left) or (name if "default" in models else "default")
+    return short, sorted(common)
 
 
 @told_in_words()
@@ -72,9 +100,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if names is None:
         every = [] if options.grid else [*VARIANTS, *PEER_NAMES]
         names = ["default", *ABLATIONS] if options.ablation else every
+    grid = list(map(dict, options.grid or ()))
+    short, common = _short_names(grid, names)
+    known = [*names, *short.values()]
+    baseline = short.get(options.baseline, options.baseline)
+    if baseline is not None and baseline not in known:
+        raise InputError(f"No model is {baseline!r}: they are {', '.join(known)}.")
+    if options.long:
+        options.long.parent.mkdir(parents=True, exist_ok=True)
     found = experiments(
         options.sets or default_names(options.data),
-        list(map(dict, options.grid or ())),
+        grid,
         models=names,
         seeds=options.seeds,
         out=options.out,
@@ -87,16 +123,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     if options.long:
         found.to_csv(options.long, index=False)
-    # What all models of the grid have in common need not be told of each.
-    told = {name: name.split(", ") for name in found["model"] if "=" in name}
-    common = set.intersection(*map(set, told.values())) if len(told) > 1 else set()
-    short = {name: [part for part in told[name] if part not in common] for name in told}
-    found = found.replace({"model": {name: ", ".join(short[name]) for name in told}})
-    results = Results(found)
-    preferred = (options.baseline, "lightgbm_refitted", "default", *results.models)
+    results = Results(found.assign(model=[short.get(m, m) for m in found["model"]]))
+    preferred = (baseline, "lightgbm_refitted", "default", *results.models)
     baseline = next(model for model in preferred if model in results.models)
     print(f"Code {code_version()}. Mean ± standard error over the seeds.")
-    print(f"Grid: {', '.join(sorted(common))}\n" if common else "")
+    print(f"Grid: {', '.join(common)}\n" if common else "")
     print(report(results, baseline))
 
 

@@ -110,8 +110,12 @@ def named_source(name: str, data_home: str | None, n_rows: int) -> Source:
 
 def _source_of_table(name: str, table: Any, target: str | None) -> Source:
     """Source of a file or DataFrame whose target is a column, by default the last."""
-    frame = pandas.read_csv(table) if isinstance(table, str | Path) else table
-    target = frame.columns[-1] if target is None else target
+    try:
+        frame = pandas.read_csv(table) if isinstance(table, str | Path) else table
+        content: Any = hash_pandas_object(frame, index=False)  # pyright: ignore[reportCallIssue]
+        target = frame.columns[-1] if target is None else target
+    except (ValueError, OSError, TypeError, IndexError) as error:
+        raise InputError(f"{name}: {error}") from error
     if target not in frame:
         columns = ", ".join(map(str, frame.columns))
         raise InputError(
@@ -125,7 +129,6 @@ def _source_of_table(name: str, table: Any, target: str | None) -> Source:
         )
     discrete = [c for c in not_numeric(X) if X[c].dtype.kind not in "mM"]
     data = Data(X, y, discrete)
-    content: Any = hash_pandas_object(frame, index=False)  # pyright: ignore[reportCallIssue]
     checksum = zlib.crc32(content.to_numpy().tobytes() + repr([*frame]).encode())
     return Source(str(name), f"{target} {checksum:08x}", lambda: data)
 

@@ -178,9 +178,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add("--picture", type=Path, help="PNG; by default beside --out")
     add("--summary-only", action="store_true", help="fit nothing, print the table")
     options = parser.parse_args(arguments)
-    own = [
-        candidate_of(name, setting, held_out=False) for name, setting in OURS.items()
-    ]
+    own = [candidate_of(name, it, held_out=False) for name, it in OURS.items()]
     found = fit_all(
         [named_source(name, options.data, 0) for name in options.tables],
         [*peers([*READABLE, HORIZON], options.threads), *own],

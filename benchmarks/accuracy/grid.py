@@ -80,8 +80,9 @@ def experiments(
     DataFrame
         A row a fit: set, model, the grid's parameters, seed, error (MSE of the test
         rows over the variance of their target), mse, leaves, seconds (the mean of those
-        that grew together), rows and columns to train on, numbers to read. A fit that
-        failed is told on standard error, and tried again the next time.
+        that grew together), rows and columns to train on, numbers to read, together
+        (how many grew together). A fit that failed is told on standard error, and tried
+        again the next time.
 
     Raises
     ------
@@ -106,8 +107,8 @@ def experiments(
     own = [candidate_of(name, SETTINGS[name]) for name in models if name in SETTINGS]
     others = peers([name for name in models if name in PEER_NAMES], threads)
     candidates = [*own, *candidates, *others]
-    if not candidates:
-        raise InputError("Name a grid, or models that can be made here; see above.")
+    if not (sources and candidates and seeds >= 1):
+        raise InputError("Name tables, seeds, and models that can be made; see above.")
     together = 1 if together is None and others else together
     return fit_all(sources, candidates, seeds, Path(out), together, summary_only)
 
@@ -138,11 +139,16 @@ def fit_all(
         ): (source, candidate)
         for source, candidate, seed in product(sources, candidates, range(n_seeds))
     }
-    experiment_of = functools.lru_cache(1)(make_experiment)
+    # As many as grow together: those of a model ask for one seed each.
+    experiments_of = {
+        size: functools.lru_cache(size)(make_experiment)
+        for size in set(map(at_once, planned))
+    }
 
     def fit(run: Run) -> Record:
         source, candidate = planned[run]
-        return fit_one(run, candidate, experiment_of(source, run.seed))
+        experiment = experiments_of[at_once(run)](source, run.seed)
+        return fit_one(run, candidate, experiment)
 
     # All sets have as many seeds when the fits are stopped, or nearly as many.
     block = max(_LEAST_SEEDS, -(-_AT_ONCE // len(candidates))) if together != 1 else 1

@@ -21,12 +21,7 @@ import secret_jax
 from benchmarks.accuracy.data import not_numeric
 from benchmarks.accuracy.peers import Candidate, Outcome
 from benchmarks.shared import Experiment, InputError, code_version
-from secret_jax import (
-    HoldOut,
-    Ridge,
-    RssSplits,
-    SecretRegressor,
-)
+from secret_jax import HoldOut, Ridge, RssSplits, SecretRegressor
 from secret_jax.estimators.parameters import plan_of
 from secret_jax.runtime.values import checked_parameters
 

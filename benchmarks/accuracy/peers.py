@@ -332,11 +332,8 @@ _MODULES = {
     "interpret-core": "interpret",
     "scikit-learn": "sklearn",
 }
-_THREADS = {
-    "catboost": "thread_count",
-    "interpret-core": "n_jobs",
-    "lightgbm": "n_jobs",
-}
+_THREADS = {"catboost": "thread_count"}
+_THREADS |= {"interpret-core": "n_jobs", "lightgbm": "n_jobs"}
 # Its defaults, and smaller trees with smaller leaves for tables of some hundred rows.
 _SHAPES = [
     {"num_leaves": 31, "min_child_samples": 20},

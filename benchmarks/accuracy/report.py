@@ -40,6 +40,7 @@ class Record(Run):
     rows: int
     columns: int
     numbers: int | None = None  # what a reader has to read, where it is counted
+    together: int = 1  # fits, of any sets and models, of which the seconds are the mean
 
     def __str__(self) -> str:
         told = f"{self.set}, {self.model}, seed {self.seed}: error {self.error:.4f}"
@@ -50,7 +51,8 @@ class Results:
     """Fits as `benchmarks.accuracy.grid.experiments` returns them."""
 
     def __init__(self, fits: Any):
-        self._fits = fits
+        alone = fits.groupby("model")["together"].transform("max") == 1
+        self._fits = fits.assign(seconds=fits["seconds"].where(alone))
         self.models: list[str] = list(fits["model"].unique())
         self.sets: list[str] = list(fits["set"].unique())
 

@@ -1,11 +1,6 @@
 """Accelerators: what one brings, and what a fit would ask of one that is not there.
 
-python -m benchmarks.device                     # one table, some ten minutes
-python -m benchmarks.device --stages em fits    # parts of it
-python -m benchmarks.device --small --device cpu  # try all of it
-python -m benchmarks.device --count             # what a fit asks, without one
-python -m benchmarks.device --count --kernels   # and what an H100 would do
-python -m benchmarks.device --count --kernels --card T4
+`benchmarks/README.md` shows how to call it.
 """
 
 from __future__ import annotations

@@ -26,11 +26,7 @@ import numpy as np
 
 from benchmarks.shared import markdown, say
 from benchmarks.timing import timed
-from secret_jax import (
-    SecretBoostingRegressor,
-    SecretForestRegressor,
-    SecretRegressor,
-)
+from secret_jax import SecretBoostingRegressor, SecretForestRegressor, SecretRegressor
 from secret_jax.data import kernels
 from secret_jax.data.tiles import TiledRows
 from secret_jax.datasets import make_fried
@@ -353,14 +349,5 @@ def _em_in_torch(machine: Machine) -> Iterator[Line]:
 
 STAGES: dict[str, Stage] = {
     stage.__name__: stage
-    for stage in (
-        ceilings,
-        em,
-        histograms,
-        fits,
-        learners,
-        predictions,
-        busy,
-        peers,
-    )
+    for stage in (ceilings, em, histograms, fits, learners, predictions, busy, peers)
 }

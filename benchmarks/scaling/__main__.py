@@ -174,9 +174,7 @@ def report(found: Cells) -> str:
             for model in [model for model in here if n_rows in here[model]]:
                 *times, leaves, mse = here[model][n_rows]
                 shown = [f"{seconds:.3g}" for seconds in times]
-                lines.append(
-                    [str(n_rows), model, *shown, str(leaves), f"{mse:.4g}"],
-                )
+                lines.append([str(n_rows), model, *shown, str(leaves), f"{mse:.4g}"])
         parts += [f"### {name}: medians of seconds, {machine()}", markdown(lines)]
     slopes = [["set", "model", "slope of log seconds", "2^15 to 2^22 rows"]]
     ratios = [["set", "search", "ours", "rows", "ratio", f"paper, {TARGET_ROWS}"]]

@@ -40,12 +40,7 @@ from benchmarks.table1.report import (
     summary_text,
     table_text,
 )
-from secret_jax import (
-    Constant,
-    HoldOut,
-    LeastSquares,
-    SecretRegressor,
-)
+from secret_jax import Constant, HoldOut, LeastSquares, SecretRegressor
 from secret_jax.datasets import load, make_3dsin, make_cart, make_fried
 from secret_jax.learners import GuideSplits
 

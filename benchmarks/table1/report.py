@@ -68,6 +68,7 @@ class Record(Run):
     leaves_grown: int
     leaves_kept: int
     seconds: float
+    together: int = 1  # fits of which the seconds are the mean
 
     def __str__(self) -> str:
         return (

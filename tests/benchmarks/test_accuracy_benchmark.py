@@ -6,6 +6,7 @@ import json
 import math
 import sys
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -14,12 +15,13 @@ from fitted_records import record, results
 
 from benchmarks.accuracy import __main__ as accuracy
 from benchmarks.accuracy import data as accuracy_data
-from benchmarks.accuracy import hard_sets
+from benchmarks.accuracy import grid, hard_sets
 from benchmarks.accuracy import peers as accuracy_peers
 from benchmarks.accuracy.grid import experiments
 from benchmarks.accuracy.report import Record
-from benchmarks.shared import read_records
+from benchmarks.shared import InputError, read_records
 from benchmarks.table1 import __main__ as table1
+from secret_jax import RssSplits
 from secret_jax.datasets import make_fried
 from secret_jax.learners import GuideSplits
 
@@ -54,7 +56,7 @@ def test_ratio_is_the_geometric_mean_over_sets_of_the_mean_errors():
 
 
 def test_a_stopped_run_goes_on_where_it_was_stopped(folder, tmp_path, capsys):
-    out, long = tmp_path / "new" / "accuracy.jsonl", tmp_path / "new" / "long.csv"
+    out, long = tmp_path / "new" / "accuracy.jsonl", tmp_path / "other" / "long.csv"
     base = ["--sets", str(folder), "--target", "price", "--models", "ridge", "cart"]
     base += ["--out", str(out), "--long", str(long)]
     accuracy.main([*base, "--seeds", "2"])
@@ -83,7 +85,11 @@ GRID = [
 ]
 
 
-def test_a_grid_grown_together_is_that_of_fits_one_after_the_other(tmp_path):
+def test_a_grid_grown_together_is_that_of_fits_one_after_the_other(
+    tmp_path, monkeypatch
+):
+    make = mock.Mock(side_effect=grid.make_experiment)
+    monkeypatch.setattr(grid, "make_experiment", make)
     frames = {}
     for name, n_rows in (("few", 90), ("more", 200)):
         X, y = make_fried(n_rows, n_features=5, random_state=n_rows)
@@ -96,9 +102,11 @@ def test_a_grid_grown_together_is_that_of_fits_one_after_the_other(tmp_path):
         return experiments(frames, GRID, out=tmp_path / name, **options)
 
     alone, together = fit("alone", seeds=3, together=1), fit("together", seeds=3)
-    of_fits = [*together.columns.drop("seconds")]
+    of_fits = [*together.columns.drop(["seconds", "together"])]
     pd.testing.assert_frame_equal(alone[of_fits], together[of_fits], rtol=1e-4)
     assert len(together) == 2 * 3 * 5
+    assert make.call_count < len(together)  # models of a seed share its rows
+    assert set(alone["together"]) == {1} != set(together["together"])
     assert together["seconds"].nunique() < alone["seconds"].nunique() / 3  # means
     assert set(together["prune"].dropna()) == {"holdout", "None"}
     assert together["estimator"].notna().sum() == 6
@@ -158,6 +166,9 @@ def test_rows_without_target_are_dropped_and_text_is_discrete(folder):
         (["--grid", "leaf=linear,linaer"], "'leaf' parameter .* Got 'linaer'"),
         (["--grid", "estimator=SecretClassifier"], "does not predict numbers"),
         (["--grid", "estimator=SecretX"], "attribute SecretX"),
+        (["--models", "ridge", "--baseline", "rigde"], "No model is 'rigde'"),
+        (["--sets", "NEW/ragged.csv"], "ragged: .*Expected 2 fields"),
+        (["--sets", "NEW/nothing.csv"], "nothing: No columns"),
     ],
 )
 def test_what_cannot_be_fitted_stops_before_the_first_fit(
@@ -166,12 +177,82 @@ def test_what_cannot_be_fitted_stops_before_the_first_fit(
     out, new = tmp_path / "out.jsonl", tmp_path / "new"
     (new / "empty").mkdir(parents=True)
     pd.read_csv(folder / "plain.csv")[:9].to_csv(new / "plain.csv", index=False)
+    (new / "ragged.csv").write_text("a,b\n1,2\n1,2,3\n")
+    (new / "nothing.csv").touch()
     places = {"FOLDER": str(folder), "NEW": str(new)}
     for word, place in places.items():
         arguments = [one.replace(word, place) for one in arguments]
     with pytest.raises(SystemExit, match=message):
         accuracy.main([*arguments, "--out", str(out)])
     assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("word", "values"),
+    [
+        ("monotonic_cst=[1,0,0],None", [[1, 0, 0], None]),
+        ("a=[('a',1),('b',2)],{'a':1,'b':2}", [[("a", 1), ("b", 2)], {"a": 1, "b": 2}]),
+        (
+            "splits=RssSplits(max_split_features=2,sparse_terms=(2,3)),cart",
+            [RssSplits(max_split_features=2, sparse_terms=(2, 3)), "cart"],
+        ),
+        ("estimator=SecretRegressor.paper", ["SecretRegressor.paper"]),
+    ],
+)
+def test_values_of_a_grid_end_at_commas_outside_of_brackets(word, values):
+    (found,) = accuracy.parse_options(["--grid", word]).grid
+    assert found == [(word.partition("=")[0], values)]
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("leaf=Ridge.foo", "no attribute 'foo'"),
+        ("leaf=Ridge(bad=1)", "unexpected keyword argument 'bad'"),
+        ("leaf=Rigde()", "'Rigde' is not defined"),
+        ("max_depth=1/0", "division by zero"),
+        ("monotonic_cst=[1,0", "was never closed"),
+    ],
+)
+def test_values_of_a_grid_that_cannot_be_read_are_refused(word, message, capsys):
+    with pytest.raises(SystemExit):
+        accuracy.parse_options(["--grid", word])
+    told = capsys.readouterr().err
+    assert repr(word) in told
+    assert message in told
+
+
+def test_models_of_a_grid_are_told_by_what_they_do_not_share(folder, tmp_path, capsys):
+    leaf = "leaf=Ridge(tail_share=0.0,clip_margin=None)"
+    both = ["--grid", leaf, "prune=None", "--grid", leaf, "prune=None", "oblique=False"]
+    given = ["--sets", str(folder / "plain.csv"), "--seeds", "1", *both]
+    given += ["--out", str(tmp_path / "out.jsonl")]
+    accuracy.main([*given, "--baseline", "oblique=False"])
+    printed = capsys.readouterr().out
+    assert "| model         | error / oblique=False |" in printed
+    assert "\n| default       | " in printed
+    # Seconds of trees that grew together are of no model.
+    assert all(
+        line.split(" | ")[4].strip() == "-" for line in printed.split("\n")[-3:-1]
+    )
+    full = [record.model for record in read_records(tmp_path / "out.jsonl", Record)]
+    accuracy.main([*given, "--baseline", full[0], "--models", "default"])
+    assert f"error / {full[0]}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("tables", "seeds", "message"),
+    [
+        ({}, 1, "Name tables"),
+        ("iris_petal_width", 0, "Name tables, seeds"),
+        ({"lists": pd.DataFrame({"a": [[1]] * 9, "b": 1.0})}, 1, "lists: unhashable"),
+        ({"bare": pd.DataFrame()}, 1, "bare: "),
+        ({"far": "nowhere.csv"}, 1, "far: .*No such file"),
+    ],
+)
+def test_nothing_to_fit_is_said_in_words(tables, seeds, message, tmp_path):
+    with pytest.raises(InputError, match=message):
+        experiments(tables, {"oblique": [False]}, seeds=seeds, out=tmp_path / "out")
 
 
 def test_a_table_without_a_name_is_refused(folder):
