@@ -128,7 +128,8 @@ class ConjunctiveSplits(SplitFinder):
         options = self.scores
         nodes = prepared(level, options.ridge, options.most_regressors)
         screen = _Screen.of(level, nodes, options)
-        found, n_held = _sharpened(*_greedy(self, screen), screen)
+        found, n_held = _greedy(self, screen)
+        found = _sharpened(found, n_held, screen)
         found = found._replace(gain=found.gain * nodes.unit**2)
         # Each further condition spends a degree of freedom.
         chance_gain = nodes.chance_gain + (n_held - 1) * nodes.noise
@@ -159,7 +160,7 @@ class _Found(NamedTuple):
         Beyond those all nodes have these.
         """
         n, conditions = len(other.conditions), []
-        for own, one in zip(self.conditions, other.conditions, strict=False):
+        for own, one in zip(self.conditions[:n], other.conditions, strict=True):
             pick = own.pick.where(chosen, one.pick, level)
             conditions.append(_Condition(pick, np.where(chosen, own.above, one.above)))
         gain = np.where(chosen, self.gain, other.gain)
@@ -350,9 +351,7 @@ def _most_gaining(
     return found
 
 
-def _sharpened(
-    found: _Found, n_held: np.ndarray, screen: _Screen
-) -> tuple[_Found, np.ndarray]:
+def _sharpened(found: _Found, n_held: np.ndarray, screen: _Screen) -> _Found:
     """Move each threshold to the best near it: the quantiles tried first are coarse."""
     level, n_cuts = screen.level, screen.options.n_thresholds
     rows, conditions, gain = level.rows, list(found.conditions), found.gain
@@ -376,7 +375,7 @@ def _sharpened(
         gain = np.where(better, most, gain)
         cut = np.where(better, cuts[np.arange(len(best)), best], pick.threshold)
         conditions[place] = _Condition(pick._replace(threshold=cut), above)
-    return _Found(conditions, gain), n_held
+    return _Found(conditions, gain)
 
 
 def _quantiles(

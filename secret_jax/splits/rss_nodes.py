@@ -100,7 +100,7 @@ def prepared(level: Level, ridge: float, most_regressors: int) -> Nodes:
     """Standardise and whiten the rows of a level, and sum up their products."""
     rows, xp = level.rows, level.rows.xp
     total, weight = rows.sums(level.weight), level.weight[..., None, :]
-    design, gram, *units, square = _standardised(level, total)
+    design, gram, units, square = _standardised(level, total)
     n_columns = level.x.shape[-2]
     first = design.shape[-2] - n_columns
     z = design[..., first:, :]
@@ -128,7 +128,7 @@ def prepared(level: Level, ridge: float, most_regressors: int) -> Nodes:
     left_over = xp.maximum(total - level.degrees, 1.0)
     noise = total * square / left_over
     return Nodes(
-        *units,
+        **units,
         noise=noise,
         chance_gain=noise * xp.minimum(spent, _MOST_SPENT * total),
         rows=rows,
@@ -148,8 +148,10 @@ def prepared(level: Level, ridge: float, most_regressors: int) -> Nodes:
     )
 
 
-def _standardised(level: Level, total: AnyArray) -> tuple[AnyArray, ...]:
-    """Design, Gram in units of nodes; center, scale, unit, pure; squares left over."""
+def _standardised(
+    level: Level, total: AnyArray
+) -> tuple[AnyArray, AnyArray, dict[str, AnyArray], AnyArray]:
+    """Design and Gram in units of nodes; these, as in `Nodes`; squares left over."""
     rows, xp = level.rows, level.rows.xp
     residual, x, center, offset = _centred(level, total)
     weight, first = level.weight[..., None, :], 1 + residual.shape[-2]
@@ -160,12 +162,13 @@ def _standardised(level: Level, total: AnyArray) -> tuple[AnyArray, ...]:
     pure = (spread <= PURE**2).all(axis=1)
     unit = xp.where(pure, 1.0, xp.sqrt(xp.mean(spread, axis=1)))
     scale = xp.where(deviation > CONSTANT, deviation, xp.inf)
-    units = [*[unit[:, None]] * (first - 1), xp.ones_like(total[:, None]), scale]
-    inverse = (1 / xp.concatenate(units, axis=1)).astype(design.dtype)
+    divisors = [*[unit[:, None]] * (first - 1), xp.ones_like(total[:, None]), scale]
+    inverse = (1 / xp.concatenate(divisors, axis=1)).astype(design.dtype)
     design *= rows.spread(inverse)
     gram *= inverse[:, :, None] * inverse[:, None, :]
     square = xp.sum(spread + offset**2, axis=1)
-    return design, gram, center, scale, unit, pure, square
+    units = {"center": center, "scale": scale, "unit": unit, "pure": pure}
+    return design, gram, units, square
 
 
 def _centred(level: Level, total: AnyArray) -> tuple[AnyArray, ...]:
