@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from secret_jax.data.learning import ColumnOptions
-from secret_jax.learners.thresholds import ROUNDING, quantiles, ranked
+from secret_jax.learners.thresholds import quantiles, ranked
 from secret_jax.models.ridge import Ridge
 from secret_jax.runtime.linalg import safe_divide
 from secret_jax.runtime.values import Range, at_least, real
@@ -66,7 +66,7 @@ class ConjunctiveSplits(SplitFinder):
         How many of the best splits on one attribute are tried as a first condition.
     scores : RssSplits, default=RssSplits()
         How splits on one attribute are found, and all are scored; what concerns oblique
-        ones does not matter.
+        ones does not matter, nor does ``least_share``.
 
     Notes
     -----
@@ -263,11 +263,8 @@ class _Screen(NamedTuple):
         below, every = below[..., :-1], below[..., -1:]
         sides = np.concatenate([below, every - below], axis=1)
         both = np.concatenate([slope, slope], axis=1)
-        # Sums in float32 may fall short of it; exact ones decide.
-        least = self.level.min_weight * np.float32(1 - ROUNDING)
-        gain = gains_of_cuts(
-            self.nodes.whole, least, sides[:, :, :-2], sides[:, :, -2:], both
-        )
+        nodes, moments, own = self.nodes, sides[:, :, :-2], sides[:, :, -2:]
+        gain = gains_of_cuts(nodes.whole, nodes.min_weight, moments, own, both)
         places = np.broadcast_to(np.arange(gain.shape[2]), gain.shape)
         shape = self.level.n_nodes, 2, slope.shape[1]
         return tuple(each.reshape(shape) for each in best_cuts(gain, places))

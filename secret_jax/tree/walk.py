@@ -81,7 +81,8 @@ def descend(
 ) -> np.ndarray:
     """Move rows down from nodes, (n_rows,) or (n_rows, n_starts), by ``n_steps``.
 
-    By default by all, to leaves. Gates count as hard splits; a row that has reached its leaf stays there.
+    By default by all, to leaves. Gates count as hard splits; a row that has reached its
+    leaf stays there.
     """
     node = np.zeros(len(table.x), np.int32) if node is None else node
     n_steps = tree.max_depth if n_steps is None else n_steps
