@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias, cast
 
 import jax
@@ -45,7 +46,8 @@ class CheckedRows(NamedTuple):
     target_names: tuple[str, ...] = ("y",)
     # (n_rows,), float64, see `secret_jax.data.rows.Rows`.
     group: np.ndarray | None = None
-    learned: Mapping[str, Any] = {}  # attributes that tell of the outputs, as classes
+    # Attributes that tell of the outputs, as classes.
+    learned: Mapping[str, Any] = MappingProxyType({})
 
     @property
     def on_device(self) -> bool:

@@ -91,7 +91,7 @@ class TableEstimator(SavedEstimator, TableParameters):
         n_outputs = targets.shape[1]
         if known is not None and n_outputs != known.targets.shape[1]:
             raise ValueError(
-                f"there are {n_outputs} output(s), but the training y has "
+                f"There are {n_outputs} output(s), but the training y has "
                 f"{known.targets.shape[1]}. Give both the same columns."
             )
         return CheckedRows(X, targets, weight, names_of(y, n_outputs))

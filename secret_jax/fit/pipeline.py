@@ -21,7 +21,7 @@ from secret_jax.fit.grow.trees import Recipe
 from secret_jax.fit.interface import Candidate, Evidence, Fitted, PruningRule, Refined
 from secret_jax.fit.plan import Plan
 from secret_jax.fit.prepare import Prepared, divided, in_units_of, parts_of, rows_for
-from secret_jax.fit.prune.path import TIE, of_size
+from secret_jax.fit.prune.path import TIE_OF_ERRORS, of_size
 from secret_jax.fit.prune.rules import CrossValidation, HoldOut
 from secret_jax.losses.interface import check_loss
 from secret_jax.models.fitting import fit_models, node_statistics
@@ -134,7 +134,7 @@ def _candidates(
     stopping.show(candidates)
     least = min(candidate.pruned.value for candidate in candidates)
     # Of families that part the rows alike, but for rounding, the first.
-    most = least + TIE * abs(least)
+    most = least + TIE_OF_ERRORS * abs(least)
     best, *others = sorted(candidates, key=lambda each: each.pruned.value > most)
     if len(seen) > n_first and not rule.is_settled(best.pruned.tree, training.n_rows):
         further = [recipe.root(rows, oblique=best.oblique) for rows in seen[n_first:]]

@@ -122,20 +122,21 @@ def _where_they_lie(
     plan: Plan, given: CheckedRows
 ) -> tuple[TableSource, Learner] | None:
     """Leave many rows of plain numbers on their devices; None if it is not worth it."""
-    X, targets, weight, names, group, _ = given
-    options = plan.columns
+    X, weight, options = given.X, given.weight, plan.columns
     plain = options.categorical_features is None and options.split_features is None
-    plain = plain and options.use_regressors and group is None and bool(weight.all())
+    plain = (
+        plain and options.use_regressors and given.group is None and bool(weight.all())
+    )
     if not (plain and given.on_device and enough_rows(plan, len(X)) < len(X)):
         return None
     shards = as_they_lie(X)
     sums = shards.sums(weight)
     if sums is None:
         return None
-    learner = Learner(options, names)
+    learner = Learner(options, given.target_names)
     learner.begin([np.zeros(0, np.float32)] * shards.shape[1])
-    learner.measure(sums, targets, weight)
-    return TableSource(learner.schema(), shards, targets, weight), learner
+    learner.measure(sums, given.targets, weight)
+    return TableSource(learner.schema(), shards, given.targets, weight), learner
 
 
 def _in_memory(

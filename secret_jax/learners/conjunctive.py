@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from secret_jax.data.learning import ColumnOptions
-from secret_jax.learners.thresholds import ROUNDING, quantiles, ranked
+from secret_jax.learners.thresholds import quantiles, ranked
 from secret_jax.models.ridge import Ridge
 from secret_jax.runtime.linalg import safe_divide
 from secret_jax.runtime.values import Range, at_least, real
@@ -66,7 +66,7 @@ class ConjunctiveSplits(SplitFinder):
         How many of the best splits on one attribute are tried as a first condition.
     scores : RssSplits, default=RssSplits()
         How splits on one attribute are found, and all are scored; what concerns oblique
-        ones does not matter.
+        ones does not matter, nor does ``least_share``.
 
     Notes
     -----
@@ -128,7 +128,8 @@ class ConjunctiveSplits(SplitFinder):
         options = self.scores
         nodes = prepared(level, options.ridge, options.most_regressors)
         screen = _Screen.of(level, nodes, options)
-        found, n_held = _sharpened(*_greedy(self, screen), screen)
+        found, n_held = _greedy(self, screen)
+        found = _sharpened(found, n_held, screen)
         found = found._replace(gain=found.gain * nodes.unit**2)
         # Each further condition spends a degree of freedom.
         chance_gain = nodes.chance_gain + (n_held - 1) * nodes.noise
@@ -159,7 +160,7 @@ class _Found(NamedTuple):
         Beyond those all nodes have these.
         """
         n, conditions = len(other.conditions), []
-        for own, one in zip(self.conditions, other.conditions, strict=False):
+        for own, one in zip(self.conditions[:n], other.conditions, strict=True):
             pick = own.pick.where(chosen, one.pick, level)
             conditions.append(_Condition(pick, np.where(chosen, own.above, one.above)))
         gain = np.where(chosen, self.gain, other.gain)
@@ -262,11 +263,8 @@ class _Screen(NamedTuple):
         below, every = below[..., :-1], below[..., -1:]
         sides = np.concatenate([below, every - below], axis=1)
         both = np.concatenate([slope, slope], axis=1)
-        # Sums in float32 may fall short of it; exact ones decide.
-        least = self.level.min_weight * np.float32(1 - ROUNDING)
-        gain = gains_of_cuts(
-            self.nodes.whole, least, sides[:, :, :-2], sides[:, :, -2:], both
-        )
+        nodes, moments, own = self.nodes, sides[:, :, :-2], sides[:, :, -2:]
+        gain = gains_of_cuts(nodes.whole, nodes.min_weight, moments, own, both)
         places = np.broadcast_to(np.arange(gain.shape[2]), gain.shape)
         shape = self.level.n_nodes, 2, slope.shape[1]
         return tuple(each.reshape(shape) for each in best_cuts(gain, places))
@@ -350,9 +348,7 @@ def _most_gaining(
     return found
 
 
-def _sharpened(
-    found: _Found, n_held: np.ndarray, screen: _Screen
-) -> tuple[_Found, np.ndarray]:
+def _sharpened(found: _Found, n_held: np.ndarray, screen: _Screen) -> _Found:
     """Move each threshold to the best near it: the quantiles tried first are coarse."""
     level, n_cuts = screen.level, screen.options.n_thresholds
     rows, conditions, gain = level.rows, list(found.conditions), found.gain
@@ -376,7 +372,7 @@ def _sharpened(
         gain = np.where(better, most, gain)
         cut = np.where(better, cuts[np.arange(len(best)), best], pick.threshold)
         conditions[place] = _Condition(pick._replace(threshold=cut), above)
-    return _Found(conditions, gain), n_held
+    return _Found(conditions, gain)
 
 
 def _quantiles(

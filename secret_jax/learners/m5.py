@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from secret_jax.fit.interface import Evidence, Pruned, PruningRule
-from secret_jax.fit.prune.path import TIE
+from secret_jax.fit.prune.path import TIE_OF_ERRORS
 from secret_jax.learners.thresholds import PURE, best_cuts, moments
 from secret_jax.losses.numbers import Quantile
 from secret_jax.models.fitting import fit_models, node_errors
@@ -209,7 +209,7 @@ def eliminated(statistics: NodeStatistics) -> Float[np.ndarray, "n_nodes n_regre
     for n_dropped in range(n + 1):
         size = np.sqrt(np.maximum(left, _ROUNDING * square))
         error = _estimated(size, 1.0 + np.count_nonzero(used, axis=1), weight)
-        better = error <= best * (1.0 + TIE)
+        better = error <= best * (1.0 + TIE_OF_ERRORS)
         best = np.where(better, np.minimum(error, best), best)
         kept = np.where(better[:, None], slopes, kept)
         if n_dropped == n:
@@ -277,7 +277,7 @@ class M5Pruning(PruningRule):
             children = [tree.left[node], tree.right[node]]
             below_error, below_spent = error[children].sum(), spent[children].sum() + 1
             below = _estimated(below_error, below_spent, float(n[node]))
-            keep[node] = below < best[node] * (1 - TIE)
+            keep[node] = below < best[node] * (1 - TIE_OF_ERRORS)
             if keep[node]:  # from here on the node stands for what is below it
                 error[node], spent[node], best[node] = below_error, below_spent, below
         return Pruned(compact(tree, keep), float(best[0]))

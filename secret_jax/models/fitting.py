@@ -69,12 +69,16 @@ def summary_of(statistics: NodeStatistics, coefficient: np.ndarray) -> NodeSumma
     counted = np.where(weight > 0, weight, 1.0)[:, None]
     square = np.einsum("nii->ni", scatter) / counted
     deviation, n = np.sqrt(np.maximum(square, 0.0)), statistics.n_regressors
-    error = mean_squared_errors(statistics, coefficient)
-    outputs, regressors = (
-        (mean[:, n:], deviation[:, n:]),
-        (mean[:, :n], deviation[:, :n]),
+    return NodeSummary(
+        weight=weight,
+        mean=mean[:, n:],
+        deviation=deviation[:, n:],
+        center=mean[:, :n],
+        spread=deviation[:, :n],
+        lower=lower,
+        upper=upper,
+        train_error=mean_squared_errors(statistics, coefficient),
     )
-    return NodeSummary(weight, *outputs, *regressors, lower, upper, error)
 
 
 def fit_models(

@@ -107,8 +107,15 @@ class Logistic(GLMLeaf):
     Chapman & Hall, 1989) with the ridge of least generalised cross-validation error, as
     `secret_jax.Ridge` has it, in units of the curvature of the likelihood.
 
-    ``clip_margin`` widens the range of the log-odds of a leaf's training rows; for
-    ``prior``, ``gcv_factor`` and ``n_steps`` see `secret_jax.models.glm.GLMLeaf`.
+    Attributes
+    ----------
+    clip_margin : float or None, default=0.1
+        Log-odds are clipped to the range of those of the training rows in their leaf,
+        widened on both sides by this share of it. None: no clipping.
+    clip_min_samples : int, default=50
+        A leaf of less weight takes that range from the nearest ancestor with more.
+    prior, gcv_factor, n_steps
+        See `secret_jax.models.glm.GLMLeaf`.
 
     Examples
     --------
@@ -134,6 +141,8 @@ class ClassFrequencies(GLMLeaf):
     impurity : {"entropy", "gini"}, default="entropy"
         Criterion of pruning: the entropy or the Gini impurity of the frequencies in a
         leaf; on other rows the cross-entropy or the Brier score.
+    clip_margin, clip_min_samples, prior, gcv_factor, n_steps
+        As in `Logistic`; the last two have no effect.
     """
 
     impurity: Literal["entropy", "gini"] = "entropy"

@@ -15,7 +15,7 @@ from secret_jax.tree.structure import Tree
 # Regressors are standardised over the table: a smaller variance is rounding.
 CONSTANT_VARIANCE = 1e-12
 # Terms whose worth differs by a smaller share are worth the same.
-TIE = 1e-6
+TIE_OF_TERMS = 1e-6
 # The same, where terms are selected.
 CONSTANT = 1e-10
 
@@ -185,7 +185,7 @@ def selected_forward(
         going = (unexplained > limit) & (greatest > 0)
         if not going.any():
             break
-        best = np.argmax(worth >= (1.0 - TIE) * greatest[:, None], axis=1)
+        best = np.argmax(worth >= (1.0 - TIE_OF_TERMS) * greatest[:, None], axis=1)
         chosen[going, step], waiting[node, best] = best[going], False
         pivot = np.sqrt(np.where(going, left[node, best], np.inf))
         before = factors[:, :step]

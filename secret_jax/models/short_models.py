@@ -21,7 +21,7 @@ from secret_jax.losses.interface import LONGEST_STEP, Likelihood, Loss
 from secret_jax.models.fitting import node_statistics, with_losses, with_monotone_models
 from secret_jax.models.glm import smoothed
 from secret_jax.models.interface import LeafModel, RowGroups, groups_of_levels
-from secret_jax.models.linear import CONSTANT, TIE, selected_forward
+from secret_jax.models.linear import CONSTANT, TIE_OF_TERMS, selected_forward
 from secret_jax.models.statistics import NodeStatistics, mean_squared_errors
 from secret_jax.tree.routing import values
 from secret_jax.tree.structure import SplitKind, Tree
@@ -410,7 +410,7 @@ def _backward(
         worth = np.where(known, slopes**2 / np.where(known, variances, 1.0), 0.0)
         worth = np.where(own >= 0, worth, np.inf)
         least = worth.min(axis=1)
-        near = worth[:, ::-1] <= (1.0 + TIE) * least[:, None]
+        near = worth[:, ::-1] <= (1.0 + TIE_OF_TERMS) * least[:, None]
         last = most - 1 - np.argmax(near, axis=1)
         worth = worth[np.arange(len(going)), last]
         spared = unexplained + worth <= limit[going]

@@ -256,8 +256,8 @@ def _centred(
 def resident_statistics(tree: Tree, rows: Rows) -> tuple[np.ndarray, NodeStatistics]:
     """Compute statistics of the leaves from numeric rows on a device.
 
-    Products are of float32 numbers about the means that the tree knows, which hold six
-    digits in a run of rows; runs add up in float64.
+    Rows of weight zero are padding. Products are of float32 numbers about the means
+    that the tree knows, which hold six digits in a run of rows; runs add up in float64.
     """
     packed = once(tree, programmed)
     node = np.asarray(packed.node)

@@ -34,8 +34,7 @@ class Pick(NamedTuple):
     """One split of every node: a threshold along a projection of its rows.
 
     ``direction``: of an oblique split, in standardised columns; of one on an attribute
-    with gaps the side that missing values go to, see
-    `Projections`; else zero.
+    with gaps the side that missing values go to, see `Projections`; else zero.
     """
 
     gain: AnyArray  # (n_nodes,)

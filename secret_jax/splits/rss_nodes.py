@@ -37,6 +37,9 @@ _MOST_SPENT = 0.25
 # A quantile of 128 rows is off by some 4 % of the rows: less than the 6 % that sixteen
 # thresholds lie apart.
 _QUANTILE_ROWS = 128
+# Of the least weight of a side rounding forgives no more than leaves this share: with
+# more a whole row could be missing.
+_LEAST_ASKED = 0.999
 # A direction that the models nearly span: beyond it the side's covariance, as the
 # closed formula takes it to be, would be singular.
 _MOST_NARROW = 0.99
@@ -76,7 +79,8 @@ class Nodes(NamedTuple):
     whitener: AnyArray
     # (n_nodes, n_columns, n_model): covariance of z with whitened coordinates.
     cross: AnyArray
-    min_weight: AnyArray  # (n_nodes,)
+    # (n_nodes,): less what sums in float32 may fall short by; growth weighs exactly.
+    min_weight: AnyArray
     combined: AnyArray  # (n_nodes, n_columns): 1 where a direction may go, else 0
 
     @property
@@ -100,7 +104,7 @@ def prepared(level: Level, ridge: float, most_regressors: int) -> Nodes:
     """Standardise and whiten the rows of a level, and sum up their products."""
     rows, xp = level.rows, level.rows.xp
     total, weight = rows.sums(level.weight), level.weight[..., None, :]
-    design, gram, *units, square = _standardised(level, total)
+    design, gram, units, square = _standardised(level, total)
     n_columns = level.x.shape[-2]
     first = design.shape[-2] - n_columns
     z = design[..., first:, :]
@@ -128,7 +132,7 @@ def prepared(level: Level, ridge: float, most_regressors: int) -> Nodes:
     left_over = xp.maximum(total - level.degrees, 1.0)
     noise = total * square / left_over
     return Nodes(
-        *units,
+        **units,
         noise=noise,
         chance_gain=noise * xp.minimum(spent, _MOST_SPENT * total),
         rows=rows,
@@ -143,13 +147,17 @@ def prepared(level: Level, ridge: float, most_regressors: int) -> Nodes:
         loading=loading,
         whitener=whitener,
         cross=matmul(cross, turned),
-        min_weight=level.min_weight,
+        min_weight=xp.maximum(
+            level.min_weight - ROUNDING * total, _LEAST_ASKED * level.min_weight
+        ),
         combined=(level.allowed[:, :n_columns] & level.roles.combined).astype(z.dtype),
     )
 
 
-def _standardised(level: Level, total: AnyArray) -> tuple[AnyArray, ...]:
-    """Design, Gram in units of nodes; center, scale, unit, pure; squares left over."""
+def _standardised(
+    level: Level, total: AnyArray
+) -> tuple[AnyArray, AnyArray, dict[str, AnyArray], AnyArray]:
+    """Design and Gram in units of nodes; these, as in `Nodes`; squares left over."""
     rows, xp = level.rows, level.rows.xp
     residual, x, center, offset = _centred(level, total)
     weight, first = level.weight[..., None, :], 1 + residual.shape[-2]
@@ -160,12 +168,13 @@ def _standardised(level: Level, total: AnyArray) -> tuple[AnyArray, ...]:
     pure = (spread <= PURE**2).all(axis=1)
     unit = xp.where(pure, 1.0, xp.sqrt(xp.mean(spread, axis=1)))
     scale = xp.where(deviation > CONSTANT, deviation, xp.inf)
-    units = [*[unit[:, None]] * (first - 1), xp.ones_like(total[:, None]), scale]
-    inverse = (1 / xp.concatenate(units, axis=1)).astype(design.dtype)
+    divisors = [*[unit[:, None]] * (first - 1), xp.ones_like(total[:, None]), scale]
+    inverse = (1 / xp.concatenate(divisors, axis=1)).astype(design.dtype)
     design *= rows.spread(inverse)
     gram *= inverse[:, :, None] * inverse[:, None, :]
     square = xp.sum(spread + offset**2, axis=1)
-    return design, gram, center, scale, unit, pure, square
+    units = {"center": center, "scale": scale, "unit": unit, "pure": pure}
+    return design, gram, units, square
 
 
 def _centred(level: Level, total: AnyArray) -> tuple[AnyArray, ...]:

@@ -366,48 +366,59 @@ def flaw_of(tree: Tree) -> str:
     In a sound tree every index is valid, and every path from the root ends in a leaf.
     """
     try:
-        schema, n, further = tree.schema, len(tree.left), len(tree.further)
-        of_outputs = len(tree.full_error or schema.target_names)
-        if not _is_sound(schema) or of_outputs != schema.n_outputs:
+        if not _is_sound(tree.schema):
             return "its schema is of columns, categories or outputs that are not there"
-        sizes = lengths_of(schema)
-        sizes |= {"nodes": n, "further": further, "comparisons": n + further}
-        sizes["categories"] = max(tree.goes_left.shape[1], sizes["categories"])
-        for name, axes in AXES.items():
-            array, shape = getattr(tree, name), tuple(sizes[axis] for axis in axes)
-            whole, found = TYPES[name] == "int32", array.dtype
-            wanted = "int32" if whole else "float or bool"
-            right = found == "i4" if whole else found.kind in "fb"
-            if array.shape != shape or not right:
-                own = f"{name} is {found} of shape {array.shape}"
-                return f"{own}, not {wanted} of shape {shape}"
-        inner = np.flatnonzero(tree.left >= 0)
-        child, above = np.append(tree.left[inner], tree.right[inner]), np.tile(inner, 2)
-        # Each node but the root is the child of one node that comes before it.
-        if not (
-            np.array_equal(np.sort(child), np.arange(1, n))
-            and (child > above).all()
-            and (tree.right[tree.left < 0] < 0).all()
-            and np.array_equal(tree.parent[child], above)
-            and np.array_equal(tree.depth[child], tree.depth[above] + 1)
-            and (tree.parent[0], tree.depth[0]) == (-1, 0)
-        ):
-            return "its nodes make no tree"
-        axis, discrete = (
-            tree.attribute[tree.kind == kind]
-            for kind in (SplitKind.AXIS, SplitKind.DISCRETE)
-        )
-        if not (
-            _within(tree.further, n)
-            and _within(tree.kind, len(SplitKind))
-            and np.array_equal(tree.kind > 0, tree.left[tree.node_of] >= 0)
-            and _within(axis, schema.n_columns)
-            and _within(discrete, len(schema.discrete))
-        ):
-            return "a comparison is of no node, kind or attribute that it can have"
-        return ""
+        return _flaw_of_arrays(tree) or _flaw_of_nodes(tree)
     except (AttributeError, IndexError, KeyError, TypeError, ValueError):
         return "its schema or an array is of another kind"
+
+
+def _flaw_of_arrays(tree: Tree) -> str:
+    """Which array is of another shape or type."""
+    n, further = len(tree.left), len(tree.further)
+    sizes = lengths_of(tree.schema)
+    sizes |= {"nodes": n, "further": further, "comparisons": n + further}
+    sizes["categories"] = max(tree.goes_left.shape[1], sizes["categories"])
+    for name, axes in AXES.items():
+        array, shape = getattr(tree, name), tuple(sizes[axis] for axis in axes)
+        whole, found = TYPES[name] == "int32", array.dtype
+        wanted = "int32" if whole else "float or bool"
+        right = found == "i4" if whole else found.kind in "fb"
+        if array.shape != shape or not right:
+            own = f"{name} is {found} of shape {array.shape}"
+            return f"{own}, not {wanted} of shape {shape}"
+    if tree.full_error is not None and len(tree.full_error) != tree.n_outputs:
+        return "an output has no error of full equations"
+    return ""
+
+
+def _flaw_of_nodes(tree: Tree) -> str:
+    """What links and comparisons of nodes, in arrays of the right shapes, lack."""
+    inner, n, schema = np.flatnonzero(tree.left >= 0), len(tree.left), tree.schema
+    child, above = np.append(tree.left[inner], tree.right[inner]), np.tile(inner, 2)
+    # Each node but the root is the child of one node that comes before it.
+    if not (
+        np.array_equal(np.sort(child), np.arange(1, n))
+        and (child > above).all()
+        and (tree.right[tree.left < 0] < 0).all()
+        and np.array_equal(tree.parent[child], above)
+        and np.array_equal(tree.depth[child], tree.depth[above] + 1)
+        and (tree.parent[0], tree.depth[0]) == (-1, 0)
+    ):
+        return "its nodes make no tree"
+    axis, discrete = (
+        tree.attribute[tree.kind == kind]
+        for kind in (SplitKind.AXIS, SplitKind.DISCRETE)
+    )
+    if not (
+        _within(tree.further, n)
+        and _within(tree.kind, len(SplitKind))
+        and np.array_equal(tree.kind > 0, tree.left[tree.node_of] >= 0)
+        and _within(axis, schema.n_columns)
+        and _within(discrete, len(schema.discrete))
+    ):
+        return "a comparison is of no node, kind or attribute that it can have"
+    return ""
 
 
 def _is_sound(schema: TableSchema) -> bool:

@@ -79,9 +79,10 @@ def descend(
     node: np.ndarray | None = None,
     n_steps: int | None = None,
 ) -> np.ndarray:
-    """Move rows down from nodes, (n_rows,) or (n_rows, n_starts), to leaves or halfway.
+    """Move rows down from nodes, (n_rows,) or (n_rows, n_starts), by ``n_steps``.
 
-    Gates count as hard splits; a row that has reached its leaf stays there.
+    By default by all, to leaves. Gates count as hard splits; a row that has reached its
+    leaf stays there.
     """
     node = np.zeros(len(table.x), np.int32) if node is None else node
     n_steps = tree.max_depth if n_steps is None else n_steps

@@ -128,7 +128,7 @@ def test_without_a_margin_predictions_are_not_clipped(configuration):
 def test_the_names_that_the_package_offers():
     assert secret_jax.SecretRegressor is SecretRegressor
     assert issubclass(secret_jax.UnseenCategoryWarning, UserWarning)
-    assert set(dir(secret_jax)) == {*secret_jax.__all__}
+    assert set(dir(secret_jax)) == {*secret_jax.__all__, "__version__"}
     assert len(secret_jax.__all__) <= 27
     for home in (secret_jax, learners):
         for name in home.__all__:

@@ -164,5 +164,5 @@ def test_rows_to_prune_on_have_all_outputs():
     for wrong in (others[1][:, 0], np.c_[others[1], others[1]]):
         with refusal("eval_set", "y has 2."):
             regressor("default").fit(X, Y, eval_set=(others[0], wrong))
-    with refusal("eval_set", "2 output(s)", "y has 1."):
+    with refusal("eval_set", "There are 2 output(s)", "y has 1."):
         regressor("default").fit(X, Y[:, 0], eval_set=others)

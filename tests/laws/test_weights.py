@@ -121,3 +121,17 @@ def test_weights_of_a_survey_may_be_rounded(name):
     target = OTHERS.y > 0 if name == "classes" else OTHERS.y
     errors = [np.mean((each - target) ** 2) for each in (exact, rounded)]
     assert abs(errors[0] - errors[1]) < 0.02 * target.var()
+
+
+@pytest.mark.parametrize("splits", ["default", "conjunctive"])
+def test_a_side_may_weigh_just_the_least(splits):
+    model = SecretRegressor(oblique=False, leaf="constant", prune=None, max_depth=1)
+    if splits != "default":
+        model.set_params(splits=splits)
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        side = rng.random(300) < 20 / 300
+        weight = rng.choice([0.1, 0.2, 0.3, 0.7, 1.1], 300)
+        y = 10.0 * side + 0.01 * rng.normal(size=300)
+        model.set_params(min_samples_leaf=weight[side].sum() / weight.sum())
+        assert model.fit(1.0 * side[:, None], y, weight).n_leaves_ == 2, seed

@@ -437,6 +437,12 @@ def test_a_schema_that_does_not_fit_is_found(field, value):
     assert flaw_of(dataclasses.replace(tree, schema=schema))
 
 
+@pytest.mark.parametrize("errors", [(), (0.1,) * 9])
+def test_errors_of_other_outputs_are_found(errors):
+    tree = dataclasses.replace(random_tree(5, 12), full_error=errors)
+    assert flaw_of(tree) == "an output has no error of full equations"
+
+
 FILES = sorted(GOLDEN.glob("v*/*.model"))
 # float32 of other processors and compilers differs in the last digits.
 TOLERANCE = {"rtol": 1e-5, "atol": 1e-5}

@@ -72,7 +72,7 @@ class BestFirst:
     def chosen(self) -> tuple[list[int], list[int]]:
         """Nodes that are split now, and those of them whose children are leaves."""
         found, full = [], []
-        next_ones = self._batch if self._in_batches else self._next
+        choose = self._batch if self._in_batches else self._next
         for tree, most in enumerate(self._most):
             waiting = self._waiting[tree]
             if not waiting:
@@ -80,7 +80,7 @@ class BestFirst:
             if most is None:
                 mine = sorted(waiting)
             else:
-                mine, last = next_ones(tree, most)
+                mine, last = choose(tree, most)
                 full += last
             if not mine:  # growth has come to its end
                 waiting.clear()
@@ -106,7 +106,10 @@ class BestFirst:
         return mine, mine if len(mine) == room else []
 
     def _walk(self, tree: int, most: int, share: float) -> tuple[list[int], int]:
-        """Waiting nodes that growth comes to, and that which it splits last, or -1."""
+        """Waiting nodes that growth comes to, and the one that it splits last.
+
+        That is -1 if growth comes to fewer splits than it may make.
+        """
         heap = self._known_below(-1 - tree)
         heapq.heapify(heap)
         waiting, reached, node, left = self._waiting[tree], [], _UNKNOWN, most - 1

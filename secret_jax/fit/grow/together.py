@@ -225,18 +225,27 @@ class _Joint:
     """Growths of one form that are one; what one of their monitors raises ends it."""
 
     def __init__(self, growths: Sequence[Growth]):
-        self._growths, first = growths, growths[0]
+        self._growths = growths
         last = np.cumsum([len(each.roots) for each in growths]).tolist()
         self._places = list(map(slice, [0, *last], last))
         self._errors: dict[int, BaseException] = {}
         self._ended: set[int] = set()
+
+    def grown(self) -> list[list[Grown] | BaseException]:
+        """Trees of each, or what its monitor has raised."""
+        found = self._of_each(grown(*self._whole()))
+        return [self._errors.get(i, trees) for i, trees in enumerate(found)]
+
+    def _whole(self) -> Growth:
+        """The one growth; kept here it would hold what holds it."""
+        growths, first = self._growths, self._growths[0]
         starts = np.cumsum([0, *(each.rows.n_rows for each in growths)])
         roots = [
             replace(root, rows=root.rows + start, max_depth=each.options.max_depth)
             for each, start in zip(growths, starts, strict=False)
             for root in each.roots
         ]
-        self._whole = Growth(
+        return Growth(
             rows=join([each.rows for each in growths]),
             schema=first.schema,
             options=replace(first.options, max_depth=None),
@@ -244,11 +253,6 @@ class _Joint:
             stage=Stage(first.stage.name, self._told),
             enough=None if first.enough is None else self._enough,
         )
-
-    def grown(self) -> list[list[Grown] | BaseException]:
-        """Trees of each, or what its monitor has raised."""
-        found = self._of_each(grown(*self._whole))
-        return [self._errors.get(i, trees) for i, trees in enumerate(found)]
 
     def _of_each(self, trees: Sequence[Grown]) -> list[list[Grown]]:
         return [

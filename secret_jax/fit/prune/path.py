@@ -16,7 +16,7 @@ from secret_jax.tree.structure import Tree
 from secret_jax.tree.totals import levels_of_splits
 
 # Errors closer than this are equal up to rounding, and the smaller tree wins.
-TIE = 1e-9
+TIE_OF_ERRORS = 1e-9
 # Minimum share of spare degrees assumed for the noise of a tree that spent nearly all.
 _LEAST_LEFT = 0.3
 
@@ -181,7 +181,7 @@ def best_splits(tree: Tree, cost: np.ndarray, split_cost: float = 0.0) -> np.nda
     best, keep = cost.copy(), np.zeros(tree.n_nodes, bool)
     for node in np.flatnonzero(~tree.is_leaf)[::-1]:  # children before parents
         below = best[tree.left[node]] + best[tree.right[node]] + split_cost
-        keep[node] = below < cost[node] - TIE * abs(cost[node])
+        keep[node] = below < cost[node] - TIE_OF_ERRORS * abs(cost[node])
         keep[node] |= np.isinf(tree.gain[node])  # of a fixed split
         best[node] = below if keep[node] else cost[node]
     return keep
@@ -193,4 +193,4 @@ def smallest_within(value: np.ndarray, most: float | None = None) -> int:
     By default that is the least value.
     """
     least = float(value.min()) if most is None else most
-    return int(np.flatnonzero(value <= least + TIE * abs(least))[-1])
+    return int(np.flatnonzero(value <= least + TIE_OF_ERRORS * abs(least))[-1])

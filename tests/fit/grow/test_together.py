@@ -1,7 +1,9 @@
 """Fits whose trees grow at the same time are those of one after the other."""
 
 import functools
+import gc
 import warnings
+import weakref
 from dataclasses import replace
 
 import numpy as np
@@ -61,6 +63,24 @@ def test_trees_are_those_of_one_fit_after_the_other(name, table, monkeypatch):
         assert other.tree_.schema.names == one.tree_.schema.names
         np.testing.assert_array_equal(other.tree_.kind, one.tree_.kind)
         np.testing.assert_allclose(said(other, X), said(one, X), rtol=1e-9, atol=1e-9)
+
+
+def test_joined_rows_end_with_their_growth(monkeypatch):
+    growing, seen = together.grown, []
+
+    def noted(rows, *more):
+        seen.append((len(rows.weight), weakref.ref(rows.weight)))
+        return growing(rows, *more)
+
+    monkeypatch.setattr(together, "grown", noted)
+    gc.disable()
+    try:
+        fit_together([functools.partial(fit_of, "default", seed) for seed in (0, 1)])
+        joint = [reference() for n, reference in seen if n > 208]
+    finally:
+        gc.enable()
+    assert joint
+    assert all(weight is None for weight in joint)
 
 
 def test_tables_of_other_forms_and_errors_of_one_leave_the_others_alone():
