@@ -114,7 +114,7 @@ def _observed(
 def _matched(schema: TableSchema, given: CheckedRows) -> TableSource:
     """Match rows with a schema on the host, without rows of weight zero."""
     X, targets, weight, group = given.counting()
-    columns = matched(schema, read_columns(X), given.weight > 0)
+    columns = matched(schema, read_columns(X), given.used)
     return TableSource(schema, columns, targets, weight, group)
 
 
@@ -124,10 +124,13 @@ def _where_they_lie(
     """Leave many rows of plain numbers on their devices; None if it is not worth it."""
     X, weight, options = given.X, given.weight, plan.columns
     plain = options.categorical_features is None and options.split_features is None
-    plain = (
-        plain and options.use_regressors and given.group is None and bool(weight.all())
-    )
-    if not (plain and given.on_device and enough_rows(plan, len(X)) < len(X)):
+    plain = plain and options.use_regressors and given.group is None
+    if not (
+        plain
+        and given.used is None
+        and given.on_device
+        and enough_rows(plan, len(X)) < len(X)
+    ):
         return None
     shards = as_they_lie(X)
     sums = shards.sums(weight)
@@ -181,7 +184,7 @@ def in_units_of(
     center, scale = moments_of(sums, names, of_target=True)
     centers, scales = tuple(center.tolist()), tuple(scale.tolist())
     schema = replace(schema, target_centers=centers, target_scales=scales)
-    return with_units_of(loss, schema, targets, weight)
+    return with_units_of(loss, schema, targets, np.ascontiguousarray(weight))
 
 
 def scaled_schema(
@@ -192,7 +195,7 @@ def scaled_schema(
     ``index``: of the rows of the sample; None: all.
     """
     some = slice(None) if index is None else index
-    targets, weight = source.targets[some], source.weight[some]
+    targets, weight = source.targets[some], np.ascontiguousarray(source.weight[some])
     schema = with_units_of(loss, source.schema, targets, weight)
     told = targets if loss.link == "identity" else None  # else no lines explain them
     values = source.columns.take(index).values
