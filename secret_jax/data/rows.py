@@ -267,8 +267,12 @@ class ReadColumns(NamedTuple):
         """Select rows, by their indices; None: all."""
         if index is None:
             return self
-        # `numpy.take` would copy the whole of a column that is part of a table.
-        values = [column[index] for column in self.values]
+        table = _table_of(self.values)
+        if table is None:
+            # `numpy.take` would copy the whole of a column that is part of a table.
+            values = [column[index] for column in self.values]
+        else:
+            values = [*_taken(table, index).T]
         return ReadColumns(values, self.codes.take(index, axis=0))
 
     def recoded(self, places: Sequence[np.ndarray]) -> ReadColumns:
@@ -363,6 +367,16 @@ def _taken(array: Any, index: np.ndarray | slice) -> Any:
     for _ in in_blocks(of_block, len(index), 4 * ROW_BLOCK):
         pass
     return found
+
+
+def _table_of(columns: Sequence[np.ndarray]) -> np.ndarray | None:
+    """The table whose columns lie side by side, row by row; None: there is none."""
+    whole = columns[0].base if columns else None
+    if whole is None or whole.ndim != 2 or not whole.flags.c_contiguous:
+        return None
+    own = [column.__array_interface__ for column in whole.T]
+    given = [column.__array_interface__ for column in columns]
+    return whole if own == given else None
 
 
 def join(parts: list[Rows]) -> Rows:

@@ -6,6 +6,8 @@ is a line in the columns as they are, it is none in flat ones: then they stay. N
 threshold of a split lies beyond the rows that it parts.
 """
 
+import collections
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -16,7 +18,7 @@ from secret_jax.data.columns import numbers
 from secret_jax.data.rows import all_count, all_one
 from secret_jax.data.schema import Role, TableSchema
 from secret_jax.runtime.linalg import Moments, added_up, safe_divide
-from secret_jax.runtime.parallel import in_blocks, side_by_side
+from secret_jax.runtime.parallel import ROW_BLOCK, in_blocks, side_by_side
 
 # Share of the rows outside of a column's range, on either side; a tail is far if it
 # reaches further from the median than this range is wide.
@@ -61,13 +63,16 @@ def column_sums(
         values = np.array([column[rows] for column in columns], np.float64)
         row_weight = weight[rows]
         with np.errstate(over="ignore", invalid="ignore"):
-            if not np.isfinite(values.sum(axis=1)).all():
+            total = values.sum(axis=1)
+            fine = np.isfinite(total).all()
+            if not fine and (np.isinf(values).any() or not allow_missing):
                 for column, name in zip(columns, names, strict=True):
                     numbers(column, name, allow_missing)  # names the first bad value
             if not all_count(row_weight):
                 used = row_weight > 0
                 values, row_weight = values[:, used], row_weight[used]
-            return _block_sums(values, row_weight)
+                total = values.sum(axis=1)
+            return _block_sums(values, row_weight, total)
 
     return joint_sums(list(in_blocks(of_block, len(weight))))
 
@@ -97,8 +102,10 @@ def moments_of(
     return center, np.where(constant | (scale <= 0), 1.0, scale)
 
 
-def _block_sums(values: np.ndarray, weight: np.ndarray) -> ColumnSums:
-    """Sum a block over its rows; ``values`` are overwritten."""
+def _block_sums(
+    values: np.ndarray, weight: np.ndarray, total: np.ndarray
+) -> ColumnSums:
+    """Sum a block over its rows, whose sums are ``total``; it is overwritten."""
     lowest = values.min(axis=1, initial=np.inf)  # NaN where one is missing
     highest = values.max(axis=1, initial=-np.inf)
     missing_mass = np.zeros(len(values))
@@ -113,7 +120,7 @@ def _block_sums(values: np.ndarray, weight: np.ndarray) -> ColumnSums:
         values[missing] = 0.0
     # Not products of matrices: their threads would fight with those of other blocks.
     if share is None:
-        mass, total = np.full(len(values), float(len(weight))), values.sum(axis=1)
+        mass = np.full(len(values), float(len(weight)))
     else:
         mass, total = share.sum(axis=1), np.einsum("ij,ij->i", share, values)
     mean = safe_divide(total, mass)
@@ -178,7 +185,11 @@ def with_flat_tails(
             found[column] = bounds
 
     roles = [schema.roles[column] for column in schema.continuous]
-    side_by_side(flatten, [i for i, role in enumerate(roles) if role is Role.REGRESSOR])
+    regressors = [i for i, role in enumerate(roles) if role is Role.REGRESSOR]
+    if len(weight) < ROW_BLOCK:  # threads take as long
+        collections.deque(map(flatten, regressors), maxlen=0)
+    else:
+        side_by_side(flatten, regressors)
     tails = [(column, *found[column]) for column in sorted(found)]
     flat = replace(schema, center=center, scale=scale, tails=tuple(tails))
     if not tails or targets is None:
@@ -226,27 +237,30 @@ def _bounds(
     """Bounds of a column with a far tail; infinite where no row is beyond."""
     if not len(values):
         return None
-    if (weight == weight[0]).all():  # sorting takes a tenth of the time of an order
-        values = np.sort(values)
+    if (weight == 1.0).all():  # sorting takes a tenth of the time of an order
+        values, below = np.sort(values), None
     else:
         order = np.argsort(values, kind="stable")
         values, weight = values[order], weight[order]
-    values = values.astype(np.float64, copy=False)
-    below = np.cumsum(weight)
-    above = below[-1] - below + weight
+        below = np.cumsum(weight)
+        above = below[-1] - below + weight
 
     def ends(share: float) -> tuple[float, float]:
         """First and last values with at least a share of the weight beyond."""
+        if below is None:
+            n_beyond = math.ceil(share * len(values))
+            return float(values[n_beyond - 1]), float(values[-n_beyond])
         mass = share * below[-1]
         first, last = np.argmax(below >= mass), np.flatnonzero(above >= mass)[-1]
         return float(values[first]), float(values[last])
 
     (low, high), median = ends(_OUTSIDE), sum(ends(0.5)) / 2.0
-    width, reach = high - low, (median - values[0], values[-1] - median)
+    least, greatest = float(values[0]), float(values[-1])
+    width, reach = high - low, (median - least, greatest - median)
     if max(reach) <= width or np.count_nonzero(np.diff(values)) < _LEAST_VALUES - 1:
         return None
     low, high = ends(tail_share)
-    far = low > values[0], high < values[-1]
+    far = low > least, high < greatest
     if not (low < high and any(far)):
         return None
     return (low if far[0] else -np.inf), (high if far[1] else np.inf)

@@ -147,9 +147,8 @@ def checked_weight(sample_weight: Any, X: Any) -> np.ndarray:
 
 def refuse_targets(targets: np.ndarray, names: Sequence[str]) -> None:
     """Refuse targets (n_rows, n_outputs) that are no finite numbers."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        fine = np.isfinite(targets.sum())  # of what is finite it may overflow
-    if not fine and (bad := ~np.isfinite(targets)).any():
+    bad = ~np.isfinite(targets)
+    if bad.any():
         row, output = np.argwhere(bad)[0]
         raise ValueError(
             f"Input y contains NaN or infinity: {names[output]!r} in row {row} is "

@@ -9,7 +9,8 @@ from schemas import learn_schema
 from secret_jax import Ridge, SecretRegressor, SoftGates
 from secret_jax.data.columns import read_columns
 from secret_jax.data.learning import ColumnOptions
-from secret_jax.data.scaling import left_out_residuals, with_flat_tails
+from secret_jax.data.rows import unweighted
+from secret_jax.data.scaling import column_sums, left_out_residuals, with_flat_tails
 
 N_ROWS = 1200
 
@@ -36,6 +37,30 @@ def bounds_of(values: np.ndarray, weight: np.ndarray, share: float = 0.01):
     schema = learn_schema(read_columns(columns), weight[:, None], weight, options)
     unrelated = np.zeros((len(values), 1))
     return with_flat_tails(schema, [values], unrelated, weight, share)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("gaps", [False, True])
+def test_sums_are_those_of_what_is_there(rng, monkeypatch, dtype, gaps):
+    """Of blocks that only have gaps no column is looked at as a whole again."""
+    x = rng.normal([0, 1e5, 3], [1, 2, 1e-3], (40_000, 3)).astype(dtype)
+    if gaps:
+        x[rng.random(x.shape) < 0.1] = np.nan
+    x[:5, 0] = np.nan if gaps else 3.0
+    weight = rng.integers(0, 3, 40_000) * 0.5
+    monkeypatch.setattr("secret_jax.data.scaling.numbers", None)
+    for given in (weight, np.ones(40_000), unweighted(40_000)):
+        found = column_sums([*x.T], "abc", given, allow_missing=gaps)
+        there = np.isfinite(x) * np.longdouble(given)[:, None]
+        mass, values = there.sum(axis=0), np.nan_to_num(np.longdouble(x))
+        mean = (there * values).sum(axis=0) / mass
+        scatter = (there * (values - mean) ** 2).sum(axis=0)
+        used = np.where(there > 0, x.astype(float), np.nan)
+        ends = np.nanmin(used, axis=0), np.nanmax(used, axis=0)
+        missing = given.sum() - mass
+        expected = [mass, mean, scatter, *ends, missing]
+        for own, other in zip(found, expected, strict=True):
+            np.testing.assert_allclose(own, np.float64(other), rtol=1e-9, atol=1e-9)
 
 
 def test_bounds_are_quantiles_and_scales_those_of_flat_values(rng):
