@@ -16,6 +16,7 @@ repeats is one observation of their common weight. The whole table decides which
 from __future__ import annotations
 
 import zlib
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -144,9 +145,10 @@ def _mixed(value: Any) -> Any:
 
 def hold_out(weight: np.ndarray, fraction: float) -> int:
     """Position at which to cut rows in hash order: those after it are held out."""
-    share = np.cumsum(weight) / np.sum(weight)
-    cut = int(np.searchsorted(share, 1.0 - fraction - _ROUNDING)) + 1
-    return min(cut, len(share))
+    total, n_rows = np.sum(weight), len(weight)
+    below = range(1, n_rows + 1) if (weight == 1.0).all() else np.cumsum(weight)
+    kept = 1.0 - fraction - _ROUNDING
+    return min(bisect_left(below, kept, key=lambda own: own / total) + 1, n_rows)
 
 
 class Repeats(NamedTuple):
@@ -267,12 +269,10 @@ class ReadColumns(NamedTuple):
         """Select rows, by their indices; None: all."""
         if index is None:
             return self
-        table = _table_of(self.values)
-        if table is None:
-            # `numpy.take` would copy the whole of a column that is part of a table.
-            values = [column[index] for column in self.values]
-        else:
-            values = [*_taken(table, index).T]
+        if (table := _table_of(self.values)) is not None:
+            return ReadColumns([*_taken(table, index).T], self.codes[index])
+        # `numpy.take` would copy the whole of a column that is part of a table.
+        values = [column[index] for column in self.values]
         return ReadColumns(values, self.codes.take(index, axis=0))
 
     def recoded(self, places: Sequence[np.ndarray]) -> ReadColumns:
@@ -394,6 +394,8 @@ def shuffled(rows: Rows) -> Rows:
     Identical rows stand apart: any stretch of the rows holds its share of them.
     """
     order, hashed, first = _hash_order(rows)
+    if len(first) == len(order):
+        return rows.take(order)
     number = np.diff(np.append(first, rows.n_rows))
     return rows.take(order[_spread(hashed[first], number)])
 
@@ -470,15 +472,13 @@ def _hash_order(rows: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     alike, exact = _alike(hashed[order]), np.zeros_like(hashed)
     if len(alike):
         tied = np.sort(order[alike])  # only these need an exact hash
-        few = (
-            [column[tied] for column in columns] if len(tied) < len(order) else columns
-        )
-        exact[tied] = _hashed(few, ROW_ORDER)
+        if len(tied) < len(order):
+            columns = [column[tied] for column in columns]
+        exact[tied] = _hashed(columns, ROW_ORDER)
         tied = order[alike]
-        told, hashed[tied] = _told_apart(hashed[tied], exact[tied])
-        if told:
-            order = np.argsort(hashed)
-            alike = _alike(hashed[order])
+        hashed[tied] = _told_apart(hashed[tied], exact[tied])
+        order = np.argsort(hashed)
+        alike = _alike(hashed[order])
         # By weight at last: equal rows may be given in any order.
         tied = np.sort(order[alike])
         order[alike] = tied[np.lexsort((rows.weight[tied], exact[tied], hashed[tied]))]
@@ -493,12 +493,9 @@ def _alike(ranked: np.ndarray) -> np.ndarray:
     return np.flatnonzero(np.append(same, False) | np.append(False, same))
 
 
-def _told_apart(hashed: np.ndarray, exact: np.ndarray) -> tuple[bool, np.ndarray]:
-    """Mix exact hashes into rounded ones of distinct rows: they would stay together.
-
-    ``hashed`` rises. Also whether there are such rows.
-    """
+def _told_apart(hashed: np.ndarray, exact: np.ndarray) -> np.ndarray:
+    """Mix exact hashes into rounded ones (which rise) of rows that only round alike."""
     first = np.flatnonzero(np.append(True, hashed[1:] != hashed[:-1]))
     lowest, highest = (f.reduceat(exact, first) for f in (np.minimum, np.maximum))
     several = np.repeat(lowest != highest, np.diff(np.append(first, len(hashed))))
-    return bool(several.any()), np.where(several, mix(hashed ^ mix(exact)), hashed)
+    return np.where(several, mix(hashed ^ mix(exact)), hashed)

@@ -279,8 +279,10 @@ class SecretRegressor(
         self, y: ArrayLike, X: Any, weight: np.ndarray, known: CheckedRows | None
     ) -> CheckedRows:
         rows = super()._targets(y, X, weight, known)
-        every = [rows.targets] if known is None else [known.targets, rows.targets]
-        value_of("loss", self.loss).check_targets(np.concatenate(every))
+        every = rows.targets
+        if known is not None:
+            every = np.concatenate([known.targets, every])
+        value_of("loss", self.loss).check_targets(every)
         return rows
 
     @property

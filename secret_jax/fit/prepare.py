@@ -125,12 +125,8 @@ def _where_they_lie(
     X, weight, options = given.X, given.weight, plan.columns
     plain = options.categorical_features is None and options.split_features is None
     plain = plain and options.use_regressors and given.group is None
-    if not (
-        plain
-        and given.used is None
-        and given.on_device
-        and enough_rows(plan, len(X)) < len(X)
-    ):
+    plain = plain and given.on_device and given.used is None
+    if not (plain and enough_rows(plan, len(X)) < len(X)):
         return None
     shards = as_they_lie(X)
     sums = shards.sums(weight)
