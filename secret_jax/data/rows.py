@@ -433,8 +433,6 @@ class Merged(NamedTuple):
             return self.rows
         suitable = min(most, _PLENTY) // self.rows.n_rows
         number = np.minimum(self.seen, np.clip(suitable, _MIN_COPIES, MAX_COPIES))
-        if (number == 1).all():
-            return self.rows
         order = _spread(self.hashed, number)
         index = np.repeat(np.arange(len(number)), number)[order]
         return self.rows.take(index)._replace(weight=(self.rows.weight / number)[index])
