@@ -467,19 +467,21 @@ def _hash_order(rows: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         columns.append(rows.group)
     hashed = _hashed(columns, ROW_ORDER, _STEPS)
     order = np.argsort(hashed)
-    alike, exact = _alike(hashed[order]), np.zeros_like(hashed)
-    if len(alike):
-        tied = np.sort(order[alike])  # only these need an exact hash
-        if len(tied) < len(order):
-            columns = [column[tied] for column in columns]
-        exact[tied] = _hashed(columns, ROW_ORDER)
-        tied = order[alike]
-        hashed[tied] = _told_apart(hashed[tied], exact[tied])
-        order = np.argsort(hashed)
-        alike = _alike(hashed[order])
-        # By weight at last: equal rows may be given in any order.
-        tied = np.sort(order[alike])
-        order[alike] = tied[np.lexsort((rows.weight[tied], exact[tied], hashed[tied]))]
+    ranked = hashed[order]
+    alike, exact = _alike(ranked), np.zeros_like(hashed)
+    if not len(alike):
+        return order, ranked, np.arange(len(order))
+    tied = np.sort(order[alike])  # only these need an exact hash
+    if len(tied) < len(order):
+        columns = [column[tied] for column in columns]
+    exact[tied] = _hashed(columns, ROW_ORDER)
+    tied = order[alike]
+    hashed[tied] = _told_apart(hashed[tied], exact[tied])
+    order = np.argsort(hashed)
+    alike = _alike(hashed[order])
+    # By weight at last: equal rows may be given in any order.
+    tied = np.sort(order[alike])
+    order[alike] = tied[np.lexsort((rows.weight[tied], exact[tied], hashed[tied]))]
     hashed, exact = hashed[order], exact[order]
     same = (hashed[1:] == hashed[:-1]) & (exact[1:] == exact[:-1])
     return order, hashed, np.flatnonzero(np.append(True, ~same))
