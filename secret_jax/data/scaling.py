@@ -238,7 +238,7 @@ def _bounds(
     if not len(values):
         return None
     if (weight == 1.0).all():  # sorting takes a tenth of the time of an order
-        values, below = np.sort(values), None
+        values, below, above = np.sort(values), None, None
     else:
         order = np.argsort(values, kind="stable")
         values, weight = values[order], weight[order]
@@ -247,7 +247,7 @@ def _bounds(
 
     def ends(share: float) -> tuple[float, float]:
         """First and last values with at least a share of the weight beyond."""
-        if below is None:
+        if below is None or above is None:
             n_beyond = math.ceil(share * len(values))
             return float(values[n_beyond - 1]), float(values[-n_beyond])
         mass = share * below[-1]
