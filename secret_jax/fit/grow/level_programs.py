@@ -402,7 +402,7 @@ def unpacked(numbers: np.ndarray, template: Split) -> Split:
     return jax.tree.unflatten(
         tree,
         [
-            part.reshape(-1, *leaf.shape[1:]).astype(leaf.dtype)
+            part.reshape(len(part), *leaf.shape[1:]).astype(leaf.dtype)
             for part, leaf in zip(parts, leaves, strict=True)
         ],
     )
