@@ -226,19 +226,20 @@ class OnDevice(Execution):
 
     def _run(self, n_new: np.ndarray, given: Given) -> None:
         """Divide nodes into as many as are wanted of each, of neighbouring slots."""
-        given.kept[: len(n_new)] = n_new[:, None] > np.arange(2)
+        side = np.flatnonzero(n_new[:, None] > np.arange(2))
         with self._in_its_memory():
-            if n_new.sum() > self._room:
-                more = bucket(n_new.sum(), smallest=self._room) - self._room
+            if len(side) > self._room:
+                more = bucket(len(side), smallest=self._room) - self._room
                 self._tiles = roomier(self._tiles, n_nodes=more, mesh=self._mesh)
                 self._room += more
                 given = Given(*(padded(array, self._room) for array in given))
+            given.side[: len(side)] = 1 + side
             given = given._replace(start=given.start.T.ravel())  # device by device
             n = self._schema.n_regressors
             self._tiles, sums = divided(
                 self._tiles, given, n_regressors=n, mesh=self._mesh
             )
-            sums = np.asarray(sums)[: n_new.sum()].astype(np.float64)
+            sums = np.asarray(sums)[: len(side)].astype(np.float64)
         self._start = np.repeat(self._start, n_new, axis=0)
         self._length, found = statistics_of(sums, n, self._schema.n_outputs)
         if self._unweighted:  # exact, whatever their number
@@ -247,11 +248,11 @@ class OnDevice(Execution):
         self._statistics = found
 
     def _given(self) -> Given:
-        """Nodes that stay as they are: all rows go left; none is kept yet."""
+        """Nodes that stay as they are: all rows go left; there is no new one yet."""
         n_nodes, schema = self._room, self._schema
         n_categories = max([1, *map(len, schema.categories)])
         return Given(
-            kept=np.zeros((n_nodes, 2), bool),
+            side=np.zeros(n_nodes, np.int32),
             start=padded(self._start.astype(np.int32), n_nodes),
             discrete=np.zeros(n_nodes, bool),
             attribute=np.zeros(n_nodes, np.int32),
