@@ -152,7 +152,7 @@ def _axis_of(mesh: Mesh | None) -> str | None:
     return None if mesh is None else AXIS
 
 
-@program(static_argnames=("n_tiles", "tile", "triton", "mesh"))
+@program(static_argnames=("n_places", "tile", "triton", "mesh"))
 @_on_each(*[APART] * 6, found_lies=APART)
 def laid_out(
     x: AnyArray,
@@ -160,9 +160,9 @@ def laid_out(
     row: AnyArray,
     targets: AnyArray,
     weight: AnyArray,
-    length: AnyArray,
+    roots: AnyArray,
     *,
-    n_tiles: int,
+    n_places: int,
     tile: int,
     triton: bool,
     mesh: Mesh | None = None,
@@ -170,20 +170,28 @@ def laid_out(
     """Put the rows of roots into tiles.
 
     ``x``, ``codes``: of a table; ``row``, ``targets``, ``weight`` (n_places, ...): of
-    the places, root by root; ``length`` (n_nodes,), int32: of the roots.
+    the places, root by root; without ``row`` roots are stretches of the table, without
+    ``weight`` all weights are one. ``roots`` (n_nodes, 2), int32: first row of such a
+    stretch, and number of rows.
     """
+    begin, length = roots.T
+    n_tiles = -(-n_places // tile) + len(roots)
     rows = TiledRows.of(length, n_tiles, tile, triton, _axis_of(mesh))
-    place = _places(rows, jnp.cumsum(length) - length)
-    place = jnp.where(rows.inside, place, 0)
 
     def put(values: Array, at: Array) -> Array:
-        found = jnp.moveaxis(values[at], 1, -1)  # (n_tiles, ..., tile)
+        found = jnp.moveaxis(_taken(values, at), 1, -1)  # (n_tiles, ..., tile)
         return jnp.where(rows.filling(found), found, jnp.zeros((), found.dtype))
 
-    of_table = (put(values, row[place]) for values in (x, codes))
-    of_places = (put(values, place) for values in (targets, weight))
-    order = jnp.arange(len(row), dtype=jnp.int32)
-    return Tiles._make([rows, *of_table, *of_places, order])
+    def inside(start: Array) -> Array:
+        return jnp.where(rows.inside, _places(rows, start), 0)
+
+    place = inside(jnp.cumsum(length) - length)
+    at = row[place] if len(row) else inside(begin)
+    of_table = (put(values, at) for values in (x, codes))
+    ones = rows.inside.astype(jnp.float32)
+    weight = put(weight, place) if len(weight) else ones
+    order = jnp.arange(n_places, dtype=jnp.int32)
+    return Tiles._make([rows, *of_table, put(targets, place), weight, order])
 
 
 @program(static_argnames=("n_nodes", "mesh"))
