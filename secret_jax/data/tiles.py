@@ -204,7 +204,7 @@ class TiledRows:
         place = jnp.arange(n, dtype=jnp.int32) - (upto[here] - self.length)[:, None]
         place = place.reshape(inside.shape)
         moved = jnp.take_along_axis(found, jnp.maximum(place, 0), axis=-1)
-        return self._of_all(jnp.where(place >= 0, moved, jnp.zeros((), found.dtype)))
+        return self.of_all(jnp.where(place >= 0, moved, jnp.zeros((), found.dtype)))
 
     def total(
         self,
@@ -246,7 +246,7 @@ class TiledRows:
         if self.axis is None:
             return found
         is_here = is_here.reshape(len(found), *(1,) * (found.ndim - 2), -1)
-        return self._of_all(jnp.where(is_here, found, 0))
+        return self.of_all(jnp.where(is_here, found, 0))
 
     def _shares_here(self, share: Array, mass: Array) -> tuple[Array, Array]:
         """What shares of a node's weight are of its mass here, and which end here."""
@@ -265,22 +265,22 @@ class TiledRows:
     def of_nodes(self, sums: Array) -> Array:
         """Sums over the tiles of each node."""
         if self.node is None:
-            return self._of_all(sums)
+            return self.of_all(sums)
         flat = sums.reshape(len(sums), -1)
         if self.triton and flat.size and sums.dtype == jnp.float32:
             n_own = (self.length + (self.tile - 1)) // self.tile
-            found = self._of_all(sums_of_nodes(self.first, n_own, flat))
+            found = self.of_all(sums_of_nodes(self.first, n_own, flat))
         elif jnp.issubdtype(sums.dtype, jnp.integer):
-            found = self._of_all(_of_members(self.node, self.n_nodes, flat))
+            found = self.of_all(_of_members(self.node, self.n_nodes, flat))
         else:
             # What is no number would be none in any node: zero times it is none.
             finite = jnp.where(jnp.abs(flat) < _HUGE, flat, _HUGE)
-            found = self._of_all(_of_members(self.node, self.n_nodes, finite))
+            found = self.of_all(_of_members(self.node, self.n_nodes, finite))
             found = jnp.where(found < 0.5 * _HUGE, found, jnp.nan)
         return found.reshape(self.n_nodes, *sums.shape[1:])
 
-    def _of_all(self, sums: Array) -> Array:
-        """Sums over the devices."""
+    def of_all(self, sums: Array) -> Array:
+        """Sums over the devices, of what each has of nodes."""
         return sums if self.axis is None else jax.lax.psum(sums, self.axis)
 
     def _upto(self, values: Array) -> tuple[Array, Array]:

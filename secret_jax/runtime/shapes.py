@@ -20,10 +20,12 @@ def bucket(n: int, *, smallest: int) -> int:
     return size
 
 
-def padded(values: np.ndarray, n: int, fill: float = 0) -> np.ndarray:
+def padded(
+    values: np.ndarray, n: int, fill: float = 0, *, dtype: Any = None
+) -> np.ndarray:
     """Pad values to ``n`` entries along the first axis with ``fill``."""
     # Zeros are not written: padding that nobody reads costs nothing.
-    longer = np.zeros((n, *values.shape[1:]), values.dtype)
+    longer = np.zeros((n, *values.shape[1:]), dtype or values.dtype)
     longer[: len(values)] = values
     if fill:
         longer[len(values) :] = fill

@@ -73,13 +73,14 @@ def products_about(
     """Weighted products of rows (1, z) with themselves; z is less some centers.
 
     And by a lower triangular matrix, if there is one: these rows are the second result.
+    The first array may have more columns than there are centers of; they do not count.
     """
     n_starts = weight.shape[1]
     centers = [jnp.repeat(a, n_starts // a.shape[1], axis=1) for a in centers]
 
     def one(start: Any, of_node: Any, columns: Any) -> Any:
         *values, weights = columns
-        z = [*itertools.chain(*values)]
+        z = [*values[0][:n_first], *itertools.chain(*values[1:])]
         for center in of_node[: len(centers)]:
             z = [a - center(start, i) for i, a in enumerate(z)]
         for by in of_node[len(centers) :]:
@@ -90,7 +91,8 @@ def products_about(
         z = [jnp.ones_like(weight), *z]
         return weight, z, z if matrix else []
 
-    n = 1 + sum(array.shape[1] for array in arrays)
+    n = 1 + centers[0].shape[2]
+    n_first = n - 1 - sum(array.shape[1] for array in arrays[1:])
     sizes = Sizes(n, n_starts, n_written=n if matrix else 0)
     given = (*centers, *matrix), (*arrays, weight)
     products, _, z = read_once(rows, one, *given, sizes)

@@ -192,8 +192,8 @@ class OnDevice(Execution):
         most = self._n_devices * int(self._length.sum(axis=0).max())
         n_places = -(-_room_for(most) // self._n_devices)
 
-        def sent(values: np.ndarray, parts: Sequence[Any]) -> Any:
-            each = (padded(values[part], n_places) for part in parts)
+        def sent(values: np.ndarray, parts: Sequence[Any], dtype: Any = None) -> Any:
+            each = (padded(values[part], n_places, dtype=dtype) for part in parts)
             if self._mesh is None:
                 return next(each)
             # One after the other, so that the host holds one.
@@ -203,22 +203,27 @@ class OnDevice(Execution):
             lies = NamedSharding(self._mesh, APART)
             return jax.make_array_from_single_device_arrays(shape, lies, there)
 
-        every: list[Any] = [slice(None)] * self._n_devices
+        begin, row = np.zeros_like(self._length), np.zeros(0, np.int32)
         if self._mesh is None:
-            parts, row = every, places.row.astype(np.int32)
-            table = resident(places.table)
-        else:
+            parts, table = [slice(None)], resident(places.table)
+            if places.begin is None:
+                row = sent(places.row, parts, np.int32)
+            else:
+                begin[:, 0] = places.begin
+        else:  # the rows of the places are sent
             parts = list(map(slice_positions, edges.T[:-1], edges.T[1:]))
             rows = [places.row[part] for part in parts]
             table = [sent(values, rows) for values in places.table]
-            row, self._places = np.arange(n_places, dtype=np.int32), parts
+            begin, self._places = np.cumsum(self._length, axis=0) - self._length, parts
+        ones = np.zeros(0, np.float32)  # are not sent
+        roots = padded(np.stack([begin, self._length], axis=-1), self._room)
         return laid_out(
             *table,
-            sent(row, every),
-            sent(places.targets, parts),
-            sent(places.weight.astype(np.float32), parts),
-            padded(self._length.astype(np.int32), self._room).T.ravel(),
-            n_tiles=-(-n_places // tile) + self._room,
+            row,
+            sent(places.targets, parts, np.float32),
+            ones if self._unweighted else sent(places.weight, parts, np.float32),
+            roots.swapaxes(0, 1).reshape(-1, 2).astype(np.int32),  # device by device
+            n_places=n_places,
             tile=tile,
             triton=self._traced.triton,
             mesh=self._mesh,
@@ -226,19 +231,20 @@ class OnDevice(Execution):
 
     def _run(self, n_new: np.ndarray, given: Given) -> None:
         """Divide nodes into as many as are wanted of each, of neighbouring slots."""
-        given.kept[: len(n_new)] = n_new[:, None] > np.arange(2)
+        side = np.flatnonzero(n_new[:, None] > np.arange(2))
         with self._in_its_memory():
-            if n_new.sum() > self._room:
-                more = bucket(n_new.sum(), smallest=self._room) - self._room
+            if len(side) > self._room:
+                more = bucket(len(side), smallest=self._room) - self._room
                 self._tiles = roomier(self._tiles, n_nodes=more, mesh=self._mesh)
                 self._room += more
                 given = Given(*(padded(array, self._room) for array in given))
+            given.side[: len(side)] = 1 + side
             given = given._replace(start=given.start.T.ravel())  # device by device
             n = self._schema.n_regressors
             self._tiles, sums = divided(
                 self._tiles, given, n_regressors=n, mesh=self._mesh
             )
-            sums = np.asarray(sums)[: n_new.sum()].astype(np.float64)
+            sums = np.asarray(sums)[: len(side)].astype(np.float64)
         self._start = np.repeat(self._start, n_new, axis=0)
         self._length, found = statistics_of(sums, n, self._schema.n_outputs)
         if self._unweighted:  # exact, whatever their number
@@ -247,11 +253,11 @@ class OnDevice(Execution):
         self._statistics = found
 
     def _given(self) -> Given:
-        """Nodes that stay as they are: all rows go left; none is kept yet."""
+        """Nodes that stay as they are: all rows go left; there is no new one yet."""
         n_nodes, schema = self._room, self._schema
         n_categories = max([1, *map(len, schema.categories)])
         return Given(
-            kept=np.zeros((n_nodes, 2), bool),
+            side=np.zeros(n_nodes, np.int32),
             start=padded(self._start.astype(np.int32), n_nodes),
             discrete=np.zeros(n_nodes, bool),
             attribute=np.zeros(n_nodes, np.int32),
