@@ -13,6 +13,7 @@ import numpy as np
 
 from secret_jax.data.rows import Table
 from secret_jax.data.schema import TableSchema
+from secret_jax.runtime.parallel import one_thread_for_products
 from secret_jax.tree.routing import apply
 from secret_jax.tree.structure import SplitKind, Tree
 from secret_jax.tree.totals import leaf_totals, levels_of_splits
@@ -35,6 +36,11 @@ _ALL_DIGITS = 17
 _SOME_DIGITS = 3
 # Rows that show whether a column may hold whole numbers only.
 _GLANCE = 64
+# Powers of ten up to this one are exact in float64; so near to a half, as a share, a
+# product does not tell to which side a decimal is rounded.
+_EXACT, _CLOSE = 22, 1e-12
+# Rows of few columns that NumPy reads as one.
+_WIDE = 64
 # Relative errors of a sum of float32, and of float64 numbers, for each of its terms.
 _LOST_32, _LOST_64 = 2.0**-21, 2.0**-50
 _Rounded = tuple[np.ndarray, np.float32]  # direction and threshold
@@ -56,7 +62,7 @@ def with_plain_splits(tree: Tree, table: Table) -> Tree:
     """
     table = table.take(slice(ROWS_LOOKED_AT))
     leaf, table = apply(tree, table) if tree.n_leaves > 1 else None, table.on_host()
-    reach = np.abs(table.x).max(axis=0, initial=0.0)
+    reach = _reach(table.x)
     schema = tree.schema
     tree = replace(tree, schema=replace(schema, whole=_whole(schema, table.x, reach)))
     if leaf is None:
@@ -71,14 +77,25 @@ def with_plain_splits(tree: Tree, table: Table) -> Tree:
         else:
             n_left = stop[tree.left[node]] - start[node]
             alone.append(_Sides(node, table.x[start[node] : stop[node]], n_left))
-    found = _plain(tree, alone, reach)
-    for node in several:
-        own = table.take(slice(start[node], stop[node]))
-        found |= _plain_together(tree, node, own, reach)
+    # Lanes that a product leaves empty may be anything.
+    with one_thread_for_products(), np.errstate(invalid="ignore"):
+        found = _plain(tree, alone, reach)
+        for node in several:
+            own = table.take(slice(start[node], stop[node]))
+            found |= _plain_together(tree, node, own, reach)
     threshold, direction = tree.threshold.copy(), tree.direction.copy()
     for one, rounded in found.items():
         direction[one], threshold[one] = rounded
     return replace(tree, threshold=threshold, direction=direction)
+
+
+def _reach(x: np.ndarray) -> np.ndarray:
+    """Largest magnitude in every column, float32, in wide rows: short ones are slow."""
+    n_wide, n_columns = len(x) // _WIDE, x.shape[1]
+    wide = x[: n_wide * _WIDE].reshape(n_wide, _WIDE * n_columns)
+    ends = [wide.max(axis=0, initial=0.0), wide.min(axis=0, initial=0.0)]
+    rows = [*(end.reshape(_WIDE, n_columns) for end in ends), x[n_wide * _WIDE :]]
+    return np.abs(np.concatenate(rows)).max(axis=0)
 
 
 def _in_slices(tree: Tree, leaf: np.ndarray) -> tuple[np.ndarray, list[int], list[int]]:
@@ -215,6 +232,53 @@ def _plain_axis(tree: Tree, own: _Sides) -> _Rounded | None:
     return (direction, threshold) if kept else None
 
 
+class _Factors(NamedTuple):
+    """Sums with factors of one digit and of more; arrays of sums, by digits."""
+
+    exact: np.ndarray  # (n_sums, n_digits, n_columns), float64
+    direction: np.ndarray  # the same of length one, float32
+    size: np.ndarray  # (n_sums, n_digits), float64: length of these before
+    center: np.ndarray  # (n_sums, n_digits), float64: sums at the center
+    # (n_sums, n_digits), float64: how far from the extreme of its side, along the
+    # direction as it was, a row may lie and yet become one.
+    window: np.ndarray
+
+
+def _factors(tree: Tree, ones: list[int], reach: np.ndarray) -> _Factors:
+    """Round the factors of sums; ``reach`` (n_columns,): largest numbers of rows."""
+    direction = tree.direction[ones].astype(np.float64)[:, None]
+    center, scale = tree.schema.center, tree.schema.scale
+    first = np.abs(direction).argmax(axis=2)[:, :, None]
+    unit = np.abs(np.take_along_axis(direction, first, axis=2) / scale[first])
+    given = direction / scale / unit
+    length = np.linalg.norm(given * scale, axis=2, keepdims=True)
+    step = 10.0 ** -np.arange(1.0, _MOST_DIGITS + 1)[:, None] * length / scale
+    places = -np.floor(np.log10(step)).astype(int)
+    factor = _rounded(np.broadcast_to(given, places.shape), places)
+    # One, or minus one.
+    np.copyto(factor, given, where=np.arange(len(scale)) == first)
+    # What rounding moves, and what float32 and float64 lose.
+    moved = (np.abs(factor - given) * scale * unit) @ reach
+    spread = np.abs(direction) @ reach + moved
+    most = (np.abs(factor) * unit) @ (np.abs(center) + scale * reach)
+    lost = (4 + len(scale)) * (_LOST_32 * spread + _LOST_64 * most)
+    size = np.linalg.norm(factor * scale, axis=2)
+    plain = (factor * scale / size[:, :, None]).astype(np.float32)
+    return _Factors(factor, plain, size, factor @ center, 2.0 * moved + lost)
+
+
+def _rounded(number: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Round numbers, each to places of its own, as Python does, which is slower."""
+    unit, up = 10.0 ** np.minimum(np.abs(places), _EXACT), places >= 0
+    counted = np.where(up, number * unit, number / unit)
+    whole = np.rint(counted)
+    found = np.where(up, whole / unit, whole * unit)
+    close = np.abs(np.abs(counted - whole) - 0.5) < _CLOSE * (1 + np.abs(counted))
+    close |= np.abs(places) > _EXACT
+    found[close] = list(map(round, number[close].tolist(), places[close].tolist()))
+    return found
+
+
 def _plain_sums(
     tree: Tree, sides: list[_Sides], reach: np.ndarray
 ) -> dict[int, _Rounded]:
@@ -222,69 +286,28 @@ def _plain_sums(
 
     Only rows near the extremes of a side can become extremes, or change sides.
     """
-    schema, found = tree.schema, dict[int, _Rounded]()
-    factors, windows = _factors(tree, [own.one for own in sides], reach)
-    for own, factor, window in zip(sides, factors, windows, strict=True):
-        one, n_left = own.one, own.n_left
-        distance = own.x @ tree.direction[one]
+    (center, scale), found = (tree.schema.center, tree.schema.scale), {}
+    factors = _factors(tree, [own.one for own in sides], reach)
+    for (one, rows, n_left), *of_digits in zip(sides, *factors, strict=True):
+        exact, directions, sizes, centers, window = of_digits
+        distance = rows @ tree.direction[one]
         left, right = distance[:n_left], distance[n_left:]
         np.subtract(left.max(), left, out=left)
         right -= right.min()
         for first in (_SOME_DIGITS - 1, 0):
             near = np.flatnonzero(~(distance > window[first:].max()))
-            x, n_near = own.x.take(near, axis=0), np.searchsorted(near, n_left)
-            total = (schema.center + schema.scale * x.astype(np.float64)) @ factor.T
-            low, high = total[:n_near].max(axis=0), total[n_near:].min(axis=0)
-            clear = np.flatnonzero(low < high)
-            if not (clear < first).any():
+            x, last = rows.take(near, axis=0), near.searchsorted(n_left)
+            total = (center + scale * x.astype(np.float64)) @ exact.T
+            low, high = total[:last].max(axis=0), total[last:].min(axis=0)
+            clear = np.flatnonzero(low < high).tolist()
+            if not clear or clear[0] >= first:
                 break
-        for digit in clear.tolist():
-            rounded = _between(schema, factor[digit], low[digit], high[digit])
-            with np.errstate(invalid="ignore"):  # of lanes that a product leaves empty
-                goes_left = x @ rounded[0] <= rounded[1]
-            if goes_left[:n_near].all() and not goes_left[n_near:].any():
-                found[one] = rounded
+        for digit in clear:
+            margin = _MARGIN * (high[digit] - low[digit])
+            at = plain_number(low[digit] + margin, high[digit] - margin)
+            threshold = np.float32((at - centers[digit]) / sizes[digit])
+            goes_left = x @ directions[digit] <= threshold
+            if goes_left[:last].all() and not goes_left[last:].any():
+                found[one] = directions[digit], threshold
                 break
     return found
-
-
-def _between(
-    schema: TableSchema, factor: np.ndarray, low: float, high: float
-) -> _Rounded:
-    """Direction, of length one, and plain threshold of a sum between two numbers."""
-    margin = _MARGIN * (high - low)
-    at, size = (
-        plain_number(low + margin, high - margin),
-        np.linalg.norm(factor * schema.scale),
-    )
-    direction = (factor * schema.scale / size).astype(np.float32)
-    return direction, np.float32((at - factor @ schema.center) / size)
-
-
-def _factors(
-    tree: Tree, ones: list[int], reach: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Factors of sums, rounded to one digit and to more, (n_sums, n_digits, n_columns).
-
-    Also how far from the extreme of its side, along the direction as it was, a row may
-    lie and yet become one, (n_sums, n_digits).
-    """
-    direction = tree.direction[ones].astype(np.float64)[:, None]
-    center, scale = tree.schema.center, tree.schema.scale
-    first = np.abs(direction).argmax(axis=2)[:, :, None]
-    unit = np.abs(np.take_along_axis(direction, first, axis=2) / scale[first])
-    exact = direction / scale / unit
-    length = np.linalg.norm(exact * scale, axis=2, keepdims=True)
-    step = 10.0 ** -np.arange(1.0, _MOST_DIGITS + 1)[:, None] * length / scale
-    places = -np.floor(np.log10(step)).astype(int)
-    exact = np.broadcast_to(exact, places.shape)
-    plain = map(round, exact.ravel().tolist(), places.ravel().tolist())
-    factor = np.fromiter(plain, np.float64, exact.size).reshape(exact.shape)
-    # One, or minus one.
-    np.copyto(factor, exact, where=np.arange(len(scale)) == first)
-    # What rounding moves, and what float32 and float64 lose.
-    moved = (np.abs(factor - exact) * scale * unit) @ reach
-    spread = np.abs(direction) @ reach + moved
-    size = (np.abs(factor) * unit) @ (np.abs(center) + scale * reach)
-    lost = (4 + len(scale)) * (_LOST_32 * spread + _LOST_64 * size)
-    return factor, 2.0 * moved + lost
