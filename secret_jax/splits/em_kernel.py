@@ -78,22 +78,19 @@ def products_about(
     centers = [jnp.repeat(a, n_starts // a.shape[1], axis=1) for a in centers]
 
     def one(start: Any, of_node: Any, columns: Any) -> Any:
-        *values, weights = columns
+        *values, weight = columns
         z = [*itertools.chain(*values)]
         for center in of_node[: len(centers)]:
             z = [a - center(start, i) for i, a in enumerate(z)]
         for by in of_node[len(centers) :]:
             z = [_weighted(by, (i,), z[: i + 1]) for i in range(len(z))]
-        weight = weights[0]
-        for label, other in enumerate(weights[1:], 1):
-            weight = jnp.where(start == label, other, weight)
         z = [jnp.ones_like(weight), *z]
         return weight, z, z if matrix else []
 
     n = 1 + sum(array.shape[1] for array in arrays)
     sizes = Sizes(n, n_starts, n_written=n if matrix else 0)
-    given = (*centers, *matrix), (*arrays, weight)
-    products, _, z = read_once(rows, one, *given, sizes)
+    of_nodes = *centers, *matrix
+    products, _, z = read_once(rows, one, of_nodes, arrays, sizes, [weight])
     return products, z
 
 
@@ -214,7 +211,7 @@ def _maximise(floor: float, width: int, *refs: Any) -> None:
         prior = jnp.where(below, floor * weight, jnp.where(row < n, 0.0, 1.0))
         matrix = matrix + jnp.where(row == column, prior, 0.0)
         root = jnp.where(own, jnp.sqrt(jnp.maximum(mass, 0.0)), 0.0)
-        factor = _inverse_cholesky(matrix, row, column, n) * root
+        factor = inverse_cholesky(matrix, row, column, n) * root
         diagonal = jnp.sum(jnp.where(row == column, factor, 0.0), 1, keepdims=True)
         constant = jnp.sum(jnp.log(jnp.where(own, diagonal, 1.0)))
         constant += 0.5 * jnp.sum(jnp.where(own, 1.0, 0.0)) + jnp.log(mass / weight)
@@ -224,7 +221,7 @@ def _maximise(floor: float, width: int, *refs: Any) -> None:
         penalties[at] = 0.5 * floor * jnp.sum(jnp.where(column > 0, factor**2, 0.0))
 
 
-def _inverse_cholesky(matrix: Array, row: Array, column: Array, n: int) -> Array:
+def inverse_cholesky(matrix: Array, row: Array, column: Array, n: int) -> Array:
     """As `secret_jax.runtime.linalg.inverse_cholesky`, where the matrix stands."""
 
     def eliminate(pivot: Array, both: Array) -> Array:

@@ -14,12 +14,12 @@ from typing import Annotated, Any, ClassVar, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Float, Int
 
+from secret_jax.data.kernels import fits
 from secret_jax.data.learning import ColumnOptions
 from secret_jax.models.ridge import Ridge
 from secret_jax.runtime.linalg import (
     AnyArray,
     definite_solve,
-    inverse_cholesky,
     largest,
     leading_eigenvectors,
     matmul,
@@ -29,6 +29,7 @@ from secret_jax.runtime.linalg import (
     where_each,
 )
 from secret_jax.runtime.values import POSITIVE, TupleOf, at_least, real
+from secret_jax.splits import rss_kernel
 from secret_jax.splits.axis import split_of
 from secret_jax.splits.interface import Level, Split, SplitFinder
 from secret_jax.splits.labelled import oriented
@@ -46,6 +47,7 @@ from secret_jax.splits.rss_nodes import (
     cuts_of,
     exact_sides,
     gains_of_cuts,
+    inverted_roots,
     prepared,
 )
 
@@ -246,8 +248,17 @@ def _short(nodes: Nodes, direction: AnyArray, options: RssSplits) -> list[AnyArr
     if not lengths:
         return []
     every = nodes.rows.xp.concatenate([direction] * len(lengths), axis=1)
-    n_kept = np.repeat(lengths, n_full)
-    return [oriented(sparse(every, nodes.covariance, n_kept, options.ridge))]
+    return [_in_few(nodes, every, np.repeat(lengths, n_full), options)]
+
+
+def _in_few(
+    nodes: Nodes, direction: AnyArray, n_kept: Any, options: RssSplits
+) -> AnyArray:
+    """Directions in few of the columns, oriented."""
+    given = direction, nodes.covariance, n_kept, options.ridge
+    if fits(nodes.rows, direction.shape[-1]):
+        return rss_kernel.sparse(*given)
+    return oriented(sparse(*given))
 
 
 def _whitener(nodes: Nodes, options: RssSplits) -> AnyArray:
@@ -257,7 +268,7 @@ def _whitener(nodes: Nodes, options: RssSplits) -> AnyArray:
     first = 1 + nodes.n_outputs
     covariance = nodes.gram[:, first:, first:] / nodes.total[:, None, None]
     penalty = options.ridge * np.eye(nodes.n_coordinates, dtype=covariance.dtype)
-    return inverse_cholesky(covariance + penalty, 0.0)[0]
+    return inverted_roots(nodes.rows, covariance + penalty)
 
 
 def _in_columns(nodes: Nodes, coordinates: AnyArray, options: RssSplits) -> AnyArray:
@@ -267,8 +278,7 @@ def _in_columns(nodes: Nodes, coordinates: AnyArray, options: RssSplits) -> AnyA
         direction = matmul(coordinates, xp.swapaxes(nodes.loading, 1, 2))
     direction = direction * nodes.combined[:, None]
     if options.max_split_features:
-        kept = options.max_split_features
-        direction = sparse(direction, nodes.covariance, kept, options.ridge)
+        return _in_few(nodes, direction, options.max_split_features, options)
     return oriented(direction)
 
 
@@ -292,7 +302,10 @@ def _hessian(nodes: Nodes, options: RssSplits) -> AnyArray:
     else:  # the squares of several have the same eigenvectors, and add up
         whitened = xp.sum(matmul(whitened, whitened), axis=1)
     n_leading = min(options.n_hessian, nodes.n_coordinates)
-    leading = leading_eigenvectors(whitened, n_leading)
+    if fits(nodes.rows, nodes.n_coordinates):
+        leading = rss_kernel.leading_eigenvectors(whitened, n_leading)
+    else:
+        leading = leading_eigenvectors(whitened, n_leading)
     return matmul(leading, whitener)
 
 
@@ -314,6 +327,10 @@ def _hinge(nodes: Nodes, best: Best, options: RssSplits) -> AnyArray:
     first = xp.where(advantage > 0, size, 0.0)[..., None, :]
     by = [first, size[..., None, :] * nodes.design[..., n:, :]]
     sums = rows.products(xp.concatenate(by, axis=-2), nodes.design)[..., n:]
+    if fits(rows, sums.shape[-1]):
+        ridge = options.ridge + ROUNDING
+        normal = rss_kernel.discriminant(sums[:, 0], sums[:, 1:], ridge)
+        return _in_columns(nodes, normal[:, None, 1:], options)
     of_class = xp.stack([sums[:, 0], sums[:, 1] - sums[:, 0]], axis=1)
     mass = of_class[:, :, 0]
     center = safe_divide(of_class[:, :, 1:], mass[..., None])

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float
 
+from secret_jax.data.kernels import fits, reads_once, weighted_products
 from secret_jax.data.ragged import sorted_pairs
 from secret_jax.runtime.linalg import (
     AnyArray,
@@ -24,6 +25,7 @@ from secret_jax.runtime.linalg import (
     small_matmul,
     taken,
 )
+from secret_jax.splits import rss_kernel
 from secret_jax.splits.interface import Level
 
 # Below this deviation, in units of the whole table, an attribute is constant.
@@ -116,7 +118,7 @@ def prepared(level: Level, ridge: float, most_regressors: int) -> Nodes:
     of_model = slice(first, first + n_model)
     penalty = ridge * xp.eye(n_model, dtype=design.dtype)
     of_basis = gram[:, of_model, of_model] / total[:, None, None]
-    whitener, _ = inverse_cholesky(of_basis + penalty, 0.0)
+    whitener = inverted_roots(rows, of_basis + penalty)
     turned = xp.swapaxes(whitener, 1, 2)
     of_white = small_matmul(gram[:, : first - 1, of_model], turned)
     one = gram[:, first - 1]
@@ -154,6 +156,13 @@ def prepared(level: Level, ridge: float, most_regressors: int) -> Nodes:
     )
 
 
+def inverted_roots(rows: Any, matrix: AnyArray) -> AnyArray:
+    """Inverse Cholesky factors of definite matrices of nodes."""
+    if fits(rows, matrix.shape[-1]):
+        return rss_kernel.inverted_roots(matrix)
+    return inverse_cholesky(matrix, 0.0)[0]
+
+
 def _standardised(
     level: Level, total: AnyArray
 ) -> tuple[AnyArray, AnyArray, dict[str, AnyArray], AnyArray]:
@@ -162,7 +171,10 @@ def _standardised(
     residual, x, center, offset = _centred(level, total)
     weight, first = level.weight[..., None, :], 1 + residual.shape[-2]
     design = xp.concatenate([residual, xp.ones_like(weight), x], axis=-2)
-    gram = rows.products(weight * design, design)
+    if reads_once(rows, design.shape[-2]):
+        gram = weighted_products(rows, weight, design, slice(None))[:, 0]
+    else:
+        gram = rows.products(weight * design, design)
     variance = xp.diagonal(gram, axis1=1, axis2=2) / total[:, None]
     spread, deviation = variance[:, : first - 1], xp.sqrt(variance[:, first:])
     pure = (spread <= PURE**2).all(axis=1)
@@ -382,9 +394,16 @@ def exact_sides(
         flat = masked.reshape(*masked.shape[:-3], -1, masked.shape[-1])
         return (rows.products(flat, design),)
 
-    seen = nodes.weight, nodes.design[..., :n, :], left.astype(nodes.design.dtype)
-    (one,) = rows.total(products, (), seen)
-    one = one.reshape(len(one), -1, n, n)
+    if reads_once(rows, n):
+        weights = xp.where(left, nodes.weight[..., None, :], 0.0)
+        one = weighted_products(rows, weights, nodes.design, slice(n))
+    else:
+        seen = nodes.weight, nodes.design[..., :n, :], left.astype(nodes.design.dtype)
+        (one,) = rows.total(products, (), seen)
+        one = one.reshape(len(one), -1, n, n)
+    if fits(rows, n):
+        whole = nodes.gram[:, :n, :n], nodes.min_weight
+        return rss_kernel.sides(one, *whole, first, ridge, ROUNDING)
     sides = xp.stack([one, nodes.gram[:, None, :n, :n] - one], axis=2)
     weight = sides[..., first, first]
     moment, matrix = sides[..., first:, :first], sides[..., first:, first:]
