@@ -90,8 +90,9 @@ def read_once(
     row, column = np.tril_indices(n_joint)
 
     def of_tile(*refs: Any) -> None:
-        *layout, sums_ref, written_ref = refs[:3] + refs[-2:]
-        node_refs, row_refs = refs[3 : 3 + len(of_nodes)], refs[3 + len(of_nodes) : -2]
+        refs, (sums_ref, written_ref) = refs[:-2], refs[-2:]
+        layout, refs = refs[: len(_layout(rows))], refs[len(_layout(rows)) :]
+        node_refs, row_refs = refs[: len(of_nodes)], refs[len(of_nodes) :]
         start, part, place = (pl.program_id(axis) for axis in range(3))
         node, filled = _tile_of(place, tile, *layout)
         of_node = [lambda *at, ref=ref: ref[(node, *at)] for ref in node_refs]
@@ -173,7 +174,8 @@ def sums_below(
     from jax.experimental.pallas import triton
 
     (n_tiles, n, tile), m, n_cuts = values.shape, of.shape[1], cuts.shape[-1]
-    n_parts = max(tile // _LONG, 1)
+    # Of many lists there are programs enough, and parts would take memory.
+    n_parts = max(min(tile // _LONG, _MOST_PARTS // n), 1)
 
     def of_part(*refs: Any) -> None:
         *layout, values_ref, cuts_ref, of_ref, weight_ref, found_ref = refs
@@ -283,14 +285,16 @@ def padded_size(n: int) -> int:
     return max(1 << (n - 1).bit_length(), 16)
 
 
-def _layout(rows: Any) -> tuple[Array, Array, Array]:
-    node = jnp.arange(rows.n_nodes) if rows.node is None else rows.node
-    return node, rows.first, rows.length
+def _layout(rows: Any) -> list[Array]:
+    return [rows.length] if rows.node is None else [rows.length, rows.node, rows.first]
 
 
-def _tile_of(place: Any, tile: int, *layout: Any) -> tuple[Array, Array]:
+def _tile_of(
+    place: Any, tile: int, length_ref: Any, node_ref: Any = None, first_ref: Any = None
+) -> tuple[Array, Array]:
     """Node of a tile, and how many rows are in it."""
-    node_ref, first_ref, length_ref = layout
+    if node_ref is None:
+        return place, length_ref[place]
     node = node_ref[place]
     filled = length_ref[node] - (place - first_ref[node]) * tile
     return node, jnp.clip(filled, 0, tile)

@@ -83,7 +83,7 @@ def products_about(
         for center in of_node[: len(centers)]:
             z = [a - center(start, i) for i, a in enumerate(z)]
         for by in of_node[len(centers) :]:
-            z = [_weighted(by, (i,), z[: i + 1]) for i in range(len(z))]
+            z = [weighted(by, (i,), z[: i + 1]) for i in range(len(z))]
         z = [jnp.ones_like(weight), *z]
         return weight, z, z if matrix else []
 
@@ -94,7 +94,7 @@ def products_about(
     return products, z
 
 
-def _weighted(weight: Any, at: tuple[Any, ...], values: Sequence[Array]) -> Array:
+def weighted(weight: Any, at: tuple[Any, ...], values: Sequence[Array]) -> Array:
     """Sum of some numbers of rows, by numbers that their node has at a place."""
     products = (weight(*at, i) * value for i, value in enumerate(values))
     return functools.reduce(jnp.add, products)
@@ -107,7 +107,7 @@ def moments_of_sides(
 
     def one(start: Any, of_node: Any, columns: Any) -> Any:
         (form, by_sign), (z, weight) = of_node, columns
-        odds = _weighted(form, (start,), z)
+        odds = weighted(form, (start,), z)
         side = jnp.where(odds > 0, 1.0, 0.0)
         return weight * jnp.where(by_sign(start), side, shares(odds)[0]), z, []
 
@@ -155,7 +155,7 @@ def _log_densities(of_node: Any, z: Sequence[Array], *start: Any) -> list[Array]
         squares = jnp.zeros_like(z[0])
         for row in range(len(z) - 1):  # of a triangle beside a column of means
             at = *start, component, row
-            squares += _weighted(factor, at, z[: row + 2]) ** 2
+            squares += weighted(factor, at, z[: row + 2]) ** 2
         found.append(constant(*start, component) - 0.5 * squares)
     return found
 

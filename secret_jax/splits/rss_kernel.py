@@ -6,6 +6,7 @@ operations, for accelerators without Triton and for many columns.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,9 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from secret_jax.data.kernels import of_each, padded_size
+from secret_jax.data.kernels import Sizes, of_each, padded_size, read_once
 from secret_jax.runtime.linalg import N_SQUARINGS, safe_divide, squarings_together
-from secret_jax.splits.em_kernel import inverse_cholesky
+from secret_jax.splits.em_kernel import inverse_cholesky, weighted
 
 
 def inverted_roots(
@@ -31,19 +32,25 @@ def inverted_roots(
     return of_each(of_one, [], [matrix[:, None]], [(n, n)])[0][:, 0]
 
 
-def leading_eigenvectors(
-    matrix: Float[Array, "n_nodes m m"], n: int
+def bent_most(
+    hessians: Sequence[Float[Array, "n_nodes m m"]],
+    whitener: Float[Array, "n_nodes m m"],
+    n: int,
 ) -> Float[Array, "n_nodes n m"]:
-    """As `secret_jax.runtime.linalg.leading_eigenvectors`."""
-    m = matrix.shape[-1]
+    """See `secret_jax.splits.rss`: principal Hessian directions, whitened outputs'."""
+    m = whitener.shape[-1]
     together = squarings_together(m)
 
     def normed(matrix: Array) -> Array:
         largest = jnp.max(jnp.abs(matrix))
         return matrix / jnp.where(largest > 0, largest, 1.0)
 
-    def of_one(rest: Array) -> list[Array]:
+    def of_one(whitener: Array, *hessians: Array) -> list[Array]:
         row, column = _places(m)
+        whitened = [_dot(_dot(whitener, each), whitener.T) for each in hessians]
+        if len(whitened) > 1:
+            whitened = [_dot(each, each) for each in whitened]
+        rest = functools.reduce(jnp.add, whitened)
         found = jnp.zeros_like(rest)
         for number in range(n):
             power = rest = normed(rest)
@@ -62,22 +69,68 @@ def leading_eigenvectors(
             outside = outside - vector[:, None] * vector[None]
             rest = _dot(outside, _dot(rest, outside))
             found = jnp.where(row == number, vector[None], found)
-        return [found]
+        return [_dot(found, whitener)]
 
-    return of_each(of_one, [], [matrix[:, None]], [(n, m)])[0][:, 0]
+    own = [each[:, None] for each in hessians]
+    return of_each(of_one, [whitener], own, [(n, m)])[0][:, 0]
+
+
+def advantages(
+    rows: Any, both: Float[Array, "n_nodes n_forms n"], arrays: Sequence[Array]
+) -> Float[Array, " n_nodes"]:
+    """Sums of sizes of `_advantage`; ``arrays``: design and weight."""
+
+    def one(_: Any, of_node: Any, columns: Any) -> Any:
+        design, weight = columns
+        return weight, [], [weight * jnp.abs(_advantage(of_node[0], both.shape, design))]
+
+    return read_once(rows, one, [both], arrays, Sizes(0, n_others=1))[1][:, 0, 0]
+
+
+def by_advantage(
+    rows: Any, both: Array, cap: Float[Array, " n_nodes"], arrays: Sequence[Array]
+) -> tuple[Float[Array, "n_nodes n"], Float[Array, "n_nodes n n"]]:
+    """Sums of (1, z) over the rows that the left side predicts better, and products.
+
+    Each row counts by how much, no more than the cap.
+    """
+    n_outputs = both.shape[1] // 2
+    n = arrays[0].shape[1] - n_outputs
+
+    def one(_: Any, of_node: Any, columns: Any) -> Any:
+        design, weight = columns
+        advantage = _advantage(of_node[0], both.shape, design)
+        size = weight * jnp.minimum(jnp.abs(advantage), of_node[1]())
+        first, z = jnp.where(advantage > 0, size, 0.0), design[n_outputs:]
+        return size, z, [first * values for values in z]
+
+    given = [both, cap], arrays, Sizes(n, n_others=n)
+    products, first, _ = read_once(rows, one, *given)
+    return first[:, 0], products[:, 0]
+
+
+def _advantage(both: Any, shape: tuple[int, ...], design: Sequence[Array]) -> Array:
+    """Squared errors of one side's model less those of the other's; see `rss._hinge`."""
+    _, n, width = shape
+    found = [weighted(both, (i,), design[:width]) for i in range(n)]
+    pairs = zip(found[: n // 2], found[n // 2 :], strict=True)
+    return functools.reduce(jnp.add, (apart * total for apart, total in pairs))
 
 
 def sparse(
     direction: Float[Array, "n_nodes n_directions n_columns"],
     covariance: Float[Array, "n_nodes n_columns n_columns"],
-    n_kept: int | Sequence[int] | np.ndarray,
+    n_kept: int | np.ndarray,
     ridge: float,
 ) -> Float[Array, "n_nodes n_directions n_columns"]:
     """As `secret_jax.splits.rss.sparse`, oriented and along it of unit variance."""
     n = direction.shape[-1]
-    n_kept = jnp.broadcast_to(jnp.asarray(n_kept, jnp.int32), direction.shape[:2])
+    own = [direction]
+    if isinstance(n_kept, np.ndarray):
+        n_kept = n_kept.astype(np.int32)
+        own.append(jnp.broadcast_to(n_kept, direction.shape[:2]))
 
-    def of_one(covariance: Array, n_kept: Array, direction: Array) -> list[Array]:
+    def of_one(covariance: Array, direction: Array, n_kept: Any = n_kept) -> Any:
         row, column = _places(n)
         size = jnp.abs(direction)
         own, other = size[:, None], size[None]
@@ -97,7 +150,7 @@ def sparse(
         unit = safe_divide(unit, jnp.sqrt(jnp.maximum(along, 0.0)))
         return [jnp.where(jnp.isfinite(along), unit, 0.0)]
 
-    return of_each(of_one, [covariance], [n_kept, direction], [(n,)])[0]
+    return of_each(of_one, [covariance], own, [(n,)])[0]
 
 
 def discriminant(
