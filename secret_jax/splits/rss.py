@@ -25,6 +25,7 @@ from secret_jax.runtime.linalg import (
     matmul,
     namespace,
     safe_divide,
+    small_matmul,
     taken,
     where_each,
 )
@@ -328,7 +329,7 @@ def _hinge(nodes: Nodes, best: Best, options: RssSplits) -> AnyArray:
     if reads_once(rows, n_design) and fits(rows, n_design):
         arrays = nodes.design, nodes.weight
         size = rss_kernel.advantages(rows, both, arrays)
-        cap = _MOST_WEIGHT * size / nodes.total
+        cap = _MOST_WEIGHT, size, nodes.total
         sums = rss_kernel.by_advantage(rows, both, cap, arrays)
         normal = rss_kernel.discriminant(*sums, ridge)
         return _in_columns(nodes, normal[:, None, 1:], options)
@@ -359,7 +360,7 @@ def _scored(nodes: Nodes, direction: AnyArray, options: RssSplits) -> Best:
     cuts = cuts_of(rows, projection, nodes.weight, options.n_thresholds)
     sums, own = rows.moments_below(projection, cuts, nodes.moments, nodes.weight)
     sides = nodes.whole, nodes.min_weight, sums, own
-    screened = gains_of_cuts(*sides, matmul(direction, nodes.cross))
+    screened = gains_of_cuts(*sides, small_matmul(direction, nodes.cross))
     found, cut = best_cuts(screened, cuts)
     left = projection <= rows.spread(cut)
     gain, models = exact_sides(nodes, left, options.ridge)

@@ -7,6 +7,7 @@ operations, for accelerators without Triton and for many columns.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,6 +19,44 @@ from jaxtyping import Array, Float
 from secret_jax.data.kernels import Sizes, of_each, padded_size, read_once
 from secret_jax.runtime.linalg import N_SQUARINGS, safe_divide, squarings_together
 from secret_jax.splits.em_kernel import inverse_cholesky, weighted
+
+
+def sums_about(
+    rows: Any, shift: Float[Array, "n_nodes n"], arrays: Sequence[Array]
+) -> Float[Array, "n_nodes n"]:
+    """Weighted sums of outputs and columns less a shift; the weight comes last."""
+
+    def one(_: Any, of_node: Any, columns: Any) -> Any:
+        *values, weight = columns
+        values = enumerate(itertools.chain(*values))
+        return weight, [], [weight * (value - of_node[0](i)) for i, value in values]
+
+    sizes = Sizes(0, n_others=shift.shape[1])
+    return read_once(rows, one, [shift], arrays, sizes)[1][:, 0]
+
+
+def products_of_residuals(
+    rows: Any, shift: Array, mean: Array, slopes: Array, arrays: Sequence[Array]
+) -> Float[Array, "n_nodes n n"]:
+    """Products of residuals, one and columns about their means; see `sums_about`.
+
+    ``slopes`` (n_nodes, n_outputs, n_regressors): of the models of the outputs.
+    """
+    n_outputs, n_regressors = slopes.shape[1:]
+
+    def one(_: Any, of_node: Any, columns: Any) -> Any:
+        *values, weight = columns
+        values = enumerate(itertools.chain(*values))
+        z = [value - of_node[0](i) - of_node[1](i) for i, value in values]
+        z, x = z[:n_outputs], z[n_outputs:]
+        fitted = [
+            weighted(of_node[2], (i,), x[:n_regressors]) for i in range(n_outputs)
+        ]
+        z = [value - own for value, own in zip(z, fitted, strict=True)]
+        return weight, [*z, jnp.ones_like(weight), *x], []
+
+    sizes = Sizes(1 + shift.shape[1])
+    return read_once(rows, one, [shift, mean, slopes], arrays, sizes)[0][:, 0]
 
 
 def inverted_roots(
@@ -82,35 +121,42 @@ def advantages(
 
     def one(_: Any, of_node: Any, columns: Any) -> Any:
         design, weight = columns
-        return weight, [], [weight * jnp.abs(_advantage(of_node[0], both.shape, design))]
+        return (
+            weight,
+            [],
+            [weight * jnp.abs(_advantage(of_node[0], both.shape, design))],
+        )
 
     return read_once(rows, one, [both], arrays, Sizes(0, n_others=1))[1][:, 0, 0]
 
 
 def by_advantage(
-    rows: Any, both: Array, cap: Float[Array, " n_nodes"], arrays: Sequence[Array]
+    rows: Any, both: Array, cap: tuple[float, Array, Array], arrays: Sequence[Array]
 ) -> tuple[Float[Array, "n_nodes n"], Float[Array, "n_nodes n n"]]:
     """Sums of (1, z) over the rows that the left side predicts better, and products.
 
-    Each row counts by how much, no more than the cap.
+    Each row counts by how much, no more than so many times as much as the mean row;
+    ``cap``: how many, `advantages`, weight.
     """
+    most, *of_mean = cap
     n_outputs = both.shape[1] // 2
     n = arrays[0].shape[1] - n_outputs
 
     def one(_: Any, of_node: Any, columns: Any) -> Any:
         design, weight = columns
         advantage = _advantage(of_node[0], both.shape, design)
-        size = weight * jnp.minimum(jnp.abs(advantage), of_node[1]())
+        cap = most * of_node[1]() / of_node[2]()
+        size = weight * jnp.minimum(jnp.abs(advantage), cap)
         first, z = jnp.where(advantage > 0, size, 0.0), design[n_outputs:]
         return size, z, [first * values for values in z]
 
-    given = [both, cap], arrays, Sizes(n, n_others=n)
+    given = [both, *of_mean], arrays, Sizes(n, n_others=n)
     products, first, _ = read_once(rows, one, *given)
     return first[:, 0], products[:, 0]
 
 
 def _advantage(both: Any, shape: tuple[int, ...], design: Sequence[Array]) -> Array:
-    """Squared errors of one side's model less those of the other's; see `rss._hinge`."""
+    """Squared errors of the left model less those of the right; see `rss._hinge`."""
     _, n, width = shape
     found = [weighted(both, (i,), design[:width]) for i in range(n)]
     pairs = zip(found[: n // 2], found[n // 2 :], strict=True)
@@ -225,6 +271,37 @@ def sides(
     gain, *models = of_each(of_both, [whole, min_weight], [left], shapes)
     models = jnp.stack(models, axis=2)
     return gain, models[..., n_outputs:, :n_outputs]
+
+
+def quantiles(
+    head: Float[Array, "n_nodes n n_rows"],
+    mass: Float[Array, "n_nodes _ n_rows"],
+    n_cuts: int,
+    rounding: float,
+) -> Float[Array, "n_nodes n n_cuts"]:
+    """Those of `secret_jax.splits.rss_nodes.cuts_of`, by all pairs of rows."""
+
+    def of_one(*given: Array) -> list[Array]:
+        index = jnp.arange(padded_size(n_cuts)).astype(head.dtype)
+        return [lowest_beyond(*given, index, n_cuts, rounding)]
+
+    of_all, own = [mass[:, 0]], [head]
+    if mass.shape[1] > 1:
+        of_all, own = [], [mass, head]
+    return of_each(of_one, of_all, own, [(n_cuts,)], n_warps=16)[0]
+
+
+def lowest_beyond(
+    mass: Array, head: Array, index: Array, n_cuts: int, rounding: float
+) -> Array:
+    """Of so many shares of the mass the values up to which they lie."""
+    share = jnp.where(index > 0, index + 0.5, 0.0) / n_cuts
+    enough = share * jnp.sum(mass, axis=-1, keepdims=True) * (1 - rounding)
+    head = head + jnp.where(mass > 0, 0.0, jnp.inf)
+    upto = head[..., None, :] <= head[..., None]
+    below = jnp.sum(jnp.where(upto, mass[..., None, :], 0.0), axis=-1)
+    found = below[..., None, :] >= enough[..., None]
+    return jnp.min(jnp.where(found, head[..., None, :], jnp.inf), axis=-1)
 
 
 def _places(n: int) -> tuple[Array, Array]:

@@ -168,11 +168,11 @@ def _standardised(
 ) -> tuple[AnyArray, AnyArray, dict[str, AnyArray], AnyArray]:
     """Design and Gram in units of nodes; these, as in `Nodes`; squares left over."""
     rows, xp = level.rows, level.rows.xp
-    residual, x, center, offset = _centred(level, total)
+    residual, x, center, offset, about = _centred(level, total)
     weight, first = level.weight[..., None, :], 1 + residual.shape[-2]
     design = xp.concatenate([residual, xp.ones_like(weight), x], axis=-2)
-    if reads_once(rows, design.shape[-2]):
-        gram = weighted_products(rows, weight, design, slice(None))[:, 0]
+    if about:
+        gram = rss_kernel.products_of_residuals(rows, *about)
     else:
         gram = rows.products(weight * design, design)
     variance = xp.diagonal(gram, axis1=1, axis2=2) / total[:, None]
@@ -189,15 +189,24 @@ def _standardised(
     return design, gram, units, square
 
 
-def _centred(level: Level, total: AnyArray) -> tuple[AnyArray, ...]:
-    """Residuals and columns about their means; centres of columns; mean residuals."""
+def _centred(level: Level, total: AnyArray) -> tuple[Any, ...]:
+    """Residuals and columns about their means; centres of columns; mean residuals.
+
+    And what kernels take to compute the same again in place of reading it, if any.
+    """
     rows, xp, n = level.rows, level.rows.xp, level.n_regressors
     joint = xp.concatenate([level.targets, level.x], axis=-2)
     n_outputs = joint.shape[-2] - level.x.shape[-2]
     # Means of values about those of the first row: an offset does not eat the digits.
     shift = rows.head(joint, 1)[..., 0]
     joint -= rows.spread(shift)
-    mean = rows.products(level.weight[..., None, :], joint)[:, 0] / total[:, None]
+    arrays = level.targets, level.x, level.weight
+    once = reads_once(rows, 1 + joint.shape[-2])
+    if once:
+        mean = rss_kernel.sums_about(rows, shift, arrays)
+    else:
+        mean = rows.products(level.weight[..., None, :], joint)[:, 0]
+    mean = mean / total[:, None]
     joint -= rows.spread(mean)
     center = shift + mean
     # Rows about their means need no intercept.
@@ -208,7 +217,8 @@ def _centred(level: Level, total: AnyArray) -> tuple[AnyArray, ...]:
         slopes * center[:, None, n_outputs : n_outputs + n], axis=2
     )
     residual = joint[..., :n_outputs, :] - fitted
-    return residual, joint[..., n_outputs:, :], center[:, n_outputs:], offset
+    about = (shift, mean, slopes, arrays) if once else ()
+    return residual, joint[..., n_outputs:, :], center[:, n_outputs:], offset, about
 
 
 def _moments(
@@ -277,16 +287,16 @@ def cuts_of(
     xp, most = rows.xp, min(_QUANTILE_ROWS, rows.longest)
     head, mass = rows.head(values, most), rows.head(weight, most)
     mass = mass if mass.ndim == head.ndim else mass[:, None]
+    if xp is not np:  # all pairs: a sort and what leads to it are many kernels
+        index = xp.arange(n, dtype=np.float32)
+        if rows.triton:
+            return rss_kernel.quantiles(head, mass, n, ROUNDING)
+        return rss_kernel.lowest_beyond(mass, head, index, n, ROUNDING)
     share = (np.arange(n, dtype=np.float32) + np.float32(0.5)) / np.float32(n)
     share[0] = 0.0
     enough = share * xp.sum(mass, axis=-1, keepdims=True) * np.float32(1 - ROUNDING)
     head = head + xp.where(mass > 0, 0.0, xp.inf).astype(head.dtype)
     heaviest = xp.max(mass, axis=-1, keepdims=True)
-    if xp is not np:  # all pairs: a sort and what leads to it are many kernels
-        upto = head[..., None, :] <= head[..., None]
-        below = xp.sum(xp.where(upto, mass[..., None, :], 0), axis=-1)
-        found = below[..., None, :] >= enough[..., None]
-        return xp.min(xp.where(found, head[..., None, :], xp.inf), axis=-1)
     if ((mass == heaviest) | (mass == 0)).all():  # places in place of sums
         head = np.sort(head, axis=-1)
         place = np.ceil(enough / np.where(heaviest > 0, heaviest, 1)).astype(int) - 1
