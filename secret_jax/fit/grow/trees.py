@@ -109,11 +109,8 @@ def with_leaf_models(
     anew = [i for i, each in enumerate(grown) if not known or each.fitted is None]
     if anew:
         trees, leaves = [found[i] for i in anew], [grown[i].leaf for i in anew]
-        table, own = rows.table, [roots[i] for i in anew]
-        every = [len(root.rows) == rows.n_rows for root in own]
         parts = [
-            Rows(table if whole else table.take(root.rows), *root.lesson(rows))
-            for root, whole in zip(own, every, strict=True)
+            Rows(rows.table.take(roots[i].rows), *roots[i].lesson(rows)) for i in anew
         ]
         fitted = fit_models(trees, parts, leaf, leaves=leaves, stage=stage)
         for i, tree in zip(anew, fitted, strict=True):
