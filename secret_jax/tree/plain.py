@@ -60,8 +60,8 @@ def with_plain_splits(tree: Tree, table: Table) -> Tree:
     Each keeps its way (of more than 65,536 the first ones do), and a gate stays between
     them. The new schema knows which columns hold whole numbers only.
     """
-    table = table.take(slice(min(len(table.codes), ROWS_LOOKED_AT)))
-    leaf, table = apply(tree, table) if tree.n_leaves > 1 else None, table.on_host()
+    table = table.take(slice(min(len(table.codes), ROWS_LOOKED_AT))).on_host()
+    leaf = apply(tree, table) if tree.n_leaves > 1 else None
     reach = _reach(table.x)
     schema = tree.schema
     tree = replace(tree, schema=replace(schema, whole=_whole(schema, table.x, reach)))
