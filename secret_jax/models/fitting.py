@@ -1,9 +1,9 @@
 """Fit models for the nodes of grown trees to their rows, and measure their errors."""
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -87,24 +87,20 @@ def fit_models(
     leaf: LeafModel,
     *,
     leaves: Sequence[np.ndarray] | None = None,
-    statistics: NodeStatistics | None = None,
     stage: Stage = UNTOLD,
 ) -> list[Tree]:
     """Fit a model for every node of several trees, each to the rows of its part.
 
     These are routed through it, so that a model learns from the rows that prediction
-    will send to it. ``leaves`` says where each of them ends, if it is known;
-    ``statistics`` are those of all rows, of which parts may be a sample.
+    will send to it. ``leaves`` says where each of them ends, if it is known.
     """
-    size, n_rows = [tree.n_nodes for tree in trees], [part.n_rows for part in parts]
-    forest, rows = joined(trees), join(list(parts))
-    root = np.repeat(np.cumsum(size) - size, n_rows)
+    forest, size = joined(trees), [tree.n_nodes for tree in trees]
     stage.at(0, forest.n_nodes)
-    levels = partial(groups_of_levels, forest, rows, root)
-    if statistics is None and leaves is None and max(n_rows) > _FEW_ROWS:
+    if leaves is None and max(part.n_rows for part in parts) > _FEW_ROWS:
         each = map(node_statistics, trees, parts)
         statistics = NodeStatistics(*map(np.concatenate, zip(*each, strict=True)))
-    elif statistics is None:
+    else:
+        rows, root = _joint(size, parts)
         if leaves is None:
             leaf_of = descend(forest, rows.table, root)
         else:
@@ -112,6 +108,32 @@ def fit_models(
         n_regressors = forest.schema.n_regressors
         own = group_statistics(rows, n_regressors, leaf_of, forest.n_nodes)
         statistics = _added_up(forest, [own])
+    return fit_to_statistics(trees, statistics, lambda: parts, leaf, stage)
+
+
+def _joint(size: Sequence[int], parts: Sequence[Rows]) -> tuple[Rows, np.ndarray]:
+    """Rows of parts of trees of so many nodes, and the root where each begins."""
+    n_rows = [part.n_rows for part in parts]
+    return join(list(parts)), np.repeat(np.cumsum(size) - size, n_rows)
+
+
+def fit_to_statistics(
+    trees: Sequence[Tree],
+    statistics: NodeStatistics,
+    parts: Callable[[], Sequence[Rows]],
+    leaf: LeafModel,
+    stage: Stage = UNTOLD,
+) -> list[Tree]:
+    """Fit a model for every node of several trees, of given statistics.
+
+    ``parts`` gives the rows of each tree, or a sample, for what statistics do not tell.
+    """
+    forest, size = joined(trees), [tree.n_nodes for tree in trees]
+    joint = cache(lambda: _joint(size, parts()))
+
+    def levels() -> Iterator[RowGroups]:
+        return groups_of_levels(forest, *joint())
+
     models = leaf.fit_tree(forest, statistics, levels, stage)
     occupied = statistics.weight > 0
     coefficient = inherited(models.coefficient, occupied, forest.parent)

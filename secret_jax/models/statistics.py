@@ -21,6 +21,7 @@ from secret_jax.runtime.linalg import AnyArray, Moments, added_up, matmul, safe_
 from secret_jax.runtime.programs import program
 from secret_jax.runtime.shapes import Scratch, slice_positions
 from secret_jax.tree.packed import PackedTrees, programmed
+from secret_jax.tree.reshape import nodes_left
 from secret_jax.tree.structure import Tree, once
 
 # Rows to give `group_statistics` at once: so many that calls of NumPy cost less than
@@ -85,6 +86,18 @@ class NodeStatistics(NamedTuple):
             self.upper[:, part],
             self.rounding,
         )
+
+
+class TreeStatistics(NamedTuple):
+    """Statistics of the nodes of a tree, of the rows that grew it."""
+
+    tree: Tree
+    statistics: NodeStatistics
+
+    def of(self, subtree: Tree) -> NodeStatistics | None:
+        """Those of a tree that was cut from it; None if it splits otherwise."""
+        node = nodes_left(self.tree, subtree)
+        return None if node is None else self.statistics.take(node)
 
 
 def empty_statistics(n_nodes: int, n_regressors: int, n_outputs: int) -> NodeStatistics:

@@ -14,7 +14,12 @@ from handmade import CHAIN, tree_on_numbers
 from secret_jax import Constant, LeastSquares, Ridge, SecretRegressor
 from secret_jax.data.rows import Rows, Table, join
 from secret_jax.models import fitting
-from secret_jax.models.fitting import fit_models, node_statistics, total_error
+from secret_jax.models.fitting import (
+    fit_models,
+    fit_to_statistics,
+    node_statistics,
+    total_error,
+)
 from secret_jax.models.interface import LeafModel, Models
 from secret_jax.tree.routing import paths_of, values
 from secret_jax.tree.structure import ARRAY_FIELDS, Tree
@@ -137,7 +142,7 @@ def test_sources_together_are_all_their_rows():
     tree = tree_of("bushy", 0, 2)
     parts = [rows_of(seed, 900, 2) for seed in range(3)]
     statistics = node_statistics(tree, parts)
-    (found,) = fit_models([tree], parts[:1], Ridge(), statistics=statistics)
+    (found,) = fit_to_statistics([tree], statistics, lambda: parts[:1], Ridge())
     expected = fit_models([tree], [join(parts)], Ridge())[0]
     for name in STRUCTURE_FIELDS:
         assert np.array_equal(getattr(found, name), getattr(expected, name)), name

@@ -37,6 +37,7 @@ class Root:
     # max_leaf_nodes, max_depth: in place of those of all trees.
     max_leaf_nodes: int | None = None
     max_depth: int | None = None
+    measured: bool = False  # whether somebody asks for the statistics of its nodes
 
     def lesson(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
         """Its targets and weights, or those of its rows in a table."""
