@@ -20,6 +20,7 @@ from secret_jax.models.interface import (
     RowGroups,
     groups_of_levels,
 )
+from secret_jax.models.resident import resident_errors, resident_statistics
 from secret_jax.models.statistics import (
     BLOCK_ROWS,
     NodeStatistics,
@@ -28,7 +29,6 @@ from secret_jax.models.statistics import (
     group_statistics,
     mean_squared_errors,
     merge_into,
-    resident_statistics,
 )
 from secret_jax.runtime.parallel import in_blocks
 from secret_jax.runtime.progress import UNTOLD, Stage
@@ -156,6 +156,8 @@ def remeasured(tree: Tree, rows: Rows, leaf: LeafModel) -> Tree:
 def node_statistics(tree: Tree, rows: Rows | Sequence[RowSource]) -> NodeStatistics:
     """Compute the statistics of every node in one pass over rows, or over sources."""
     sources = [rows] if isinstance(rows, Rows) else rows
+    if isinstance(rows, Rows) and not isinstance(rows.table.x, np.ndarray):
+        return _added_up(tree, [resident_statistics(tree, rows)])
     n_regressors, scratch = tree.schema.n_regressors, Scratch()
 
     def of_block(rows: Rows) -> tuple[np.ndarray, NodeStatistics]:
@@ -324,14 +326,16 @@ def node_errors(
     """Total loss of every node's model on the rows that reach it, over all outputs."""
     loss = loss or tree.loss
     weight = np.ones(tree.n_outputs) if output_weight is None else output_weight
+    if loss.least_squares and not isinstance(rows.table.x, np.ndarray):
+        return resident_errors(tree, rows, weight)
     low, high = tree.clip_range()
-    slopes = tree.coefficient[..., 1:].transpose(0, 2, 1)
+    slopes, table = tree.coefficient[..., 1:].transpose(0, 2, 1), rows.table.on_host()
 
     def block(part: slice) -> np.ndarray:
-        leaf = apply(tree, rows.table.take(part))
+        leaf = apply(tree, table.take(part))
         start, stop = _slices(tree, np.bincount(leaf, minlength=tree.n_nodes))
         order = part.start + np.argsort(start[leaf], kind="stable")
-        x = rows.table.on_host().x.take(order, axis=0)
+        x = table.x.take(order, axis=0)
         x, last = x[:, : tree.schema.n_regressors].astype(np.float64), 0
         value = np.empty((np.sum(stop - start), tree.n_outputs))
         for begin, end, model in zip(
