@@ -30,6 +30,7 @@ from secret_jax.models.statistics import (
     mean_squared_errors,
     merge_into,
 )
+from secret_jax.runtime.devices import on_accelerator
 from secret_jax.runtime.parallel import in_blocks
 from secret_jax.runtime.progress import UNTOLD, Stage
 from secret_jax.runtime.shapes import Scratch, slice_positions
@@ -40,6 +41,8 @@ from secret_jax.tree.walk import descend
 
 # Of parts with no more rows all trees are looked at together.
 _FEW_ROWS = 1 << 15
+# Fewer rows of the host are not worth a program of an accelerator.
+_MANY_ROWS = 1 << 16
 # Variances of regressors grow by this share of one, the variance over the table, in the
 # metric of projections: what does not vary in a node is left as it is.
 _RIDGE = 1e-3
@@ -156,7 +159,7 @@ def remeasured(tree: Tree, rows: Rows, leaf: LeafModel) -> Tree:
 def node_statistics(tree: Tree, rows: Rows | Sequence[RowSource]) -> NodeStatistics:
     """Compute the statistics of every node in one pass over rows, or over sources."""
     sources = [rows] if isinstance(rows, Rows) else rows
-    if isinstance(rows, Rows) and not isinstance(rows.table.x, np.ndarray):
+    if isinstance(rows, Rows) and _by_programs(rows):
         return _added_up(tree, [resident_statistics(tree, rows)])
     n_regressors, scratch = tree.schema.n_regressors, Scratch()
 
@@ -168,6 +171,12 @@ def node_statistics(tree: Tree, rows: Rows | Sequence[RowSource]) -> NodeStatist
 
     blocks = (source.blocks(of_block, BLOCK_ROWS) for source in sources)
     return _added_up(tree, itertools.chain.from_iterable(blocks))
+
+
+def _by_programs(rows: Rows) -> bool:
+    """Whether rows lie on a device, or are worth the way to an accelerator."""
+    lie = not isinstance(rows.table.x, np.ndarray)
+    return lie or (rows.n_rows >= _MANY_ROWS and on_accelerator())
 
 
 def _added_up(
@@ -326,7 +335,7 @@ def node_errors(
     """Total loss of every node's model on the rows that reach it, over all outputs."""
     loss = loss or tree.loss
     weight = np.ones(tree.n_outputs) if output_weight is None else output_weight
-    if loss.least_squares and not isinstance(rows.table.x, np.ndarray):
+    if loss.least_squares and _by_programs(rows):
         return resident_errors(tree, rows, weight)
     low, high = tree.clip_range()
     slopes, table = tree.coefficient[..., 1:].transpose(0, 2, 1), rows.table.on_host()

@@ -1,4 +1,4 @@
-"""Statistics and errors of nodes from numeric rows on a device, in one reading.
+"""Statistics and errors of nodes by programs that read rows once, in large blocks.
 
 Sums over the rows of each leaf are products of matrices: of float32 numbers about what
 the tree knows of the leaf, which hold six digits in a run of rows; runs add up in
@@ -25,14 +25,16 @@ from secret_jax.tree.structure import Tree, once
 
 # Rows whose float32 products are added up before float64 goes on.
 _RUN = 512
-# Levels of a tree are padded to a multiple of these.
-_LEVELS = 8
+# Fewest leaves after padding, and levels to a multiple of which trees are padded: one
+# program serves most trees.
+_LEAVES, _LEVELS = 128, 16
 
 
 class _Block(NamedTuple):
     """Rows of one program."""
 
     x: AnyArray  # (n_rows, n_columns), float32
+    codes: AnyArray  # (n_rows, n_discrete), int32
     targets: AnyArray  # (n_rows, n_outputs), float32
     weight: AnyArray  # (n_rows,), float32, or a single one of all rows
     n_inside: AnyArray  # the others are padding
@@ -56,7 +58,7 @@ def resident_statistics(tree: Tree, rows: Rows) -> tuple[np.ndarray, NodeStatist
 
     Returns the leaves that have rows, and theirs.
     """
-    packed = once(tree, programmed)
+    packed = once(tree, programmed, tree, _LEAVES)
     node = np.asarray(packed.node)
     shift = np.nan_to_num(np.concatenate([tree.center, tree.mean], axis=1)[node])
     shift = shift.astype(np.float32)
@@ -77,7 +79,7 @@ def resident_errors(tree: Tree, rows: Rows, output_weight: np.ndarray) -> np.nda
 
     ``output_weight`` (n_outputs,): what an output counts.
     """
-    packed = once(tree, programmed)
+    packed = once(tree, programmed, tree, _LEAVES)
     node = np.asarray(packed.node)
     path = _paths(tree)[node]
     shift = np.nan_to_num(np.concatenate([tree.center, tree.mean], axis=1)[node])
@@ -127,8 +129,7 @@ def _over_blocks(
             part = slice(start, min(start + size, n_rows))
             own = weight if alike else block_of(weight[:, None], part, size)[:, 0]
             block = _Block(
-                block_of(rows.table.x, part, size),
-                block_of(targets, part, size),
+                *(block_of(array, part, size) for array in (*rows.table, targets)),
                 own,
                 np.int32(part.stop - start),
             )
@@ -144,9 +145,9 @@ def _leaf_sums(
 
     Products are those of a lower triangle.
     """
-    x, targets, *_ = block
+    x, codes, targets, *_ = block
     (n_leaves, width), weight = shift.shape, block.weights
-    (leaf,) = packed.leaves(x.T, jnp.zeros((0, len(x)), jnp.int32), jnp)
+    (leaf,) = packed.leaves(x.T, codes.T, jnp)
     n_regressors = width - targets.shape[1]
     joint = jnp.concatenate([x[:, :n_regressors], targets], axis=1) - shift[leaf]
     joint = jnp.concatenate([joint, jnp.ones_like(joint[:, :1])], axis=1)
@@ -171,8 +172,8 @@ def _path_losses(
     factor: AnyArray,
 ) -> tuple[jax.Array]:
     """Squared errors of the models above each leaf's rows, (n_leaves, n_levels)."""
-    x, targets, *_ = block
-    (leaf,) = packed.leaves(x.T, jnp.zeros((0, len(x)), jnp.int32), jnp)
+    x, codes, targets, *_ = block
+    (leaf,) = packed.leaves(x.T, codes.T, jnp)
     n = slopes.shape[-1]
     joint = jnp.concatenate([x[:, :n], targets], axis=1) - shift[leaf]
     about, wanted = joint[:, None, None, :n], joint[:, None, n:]
