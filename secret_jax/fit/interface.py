@@ -207,6 +207,18 @@ class Fitted(NamedTuple):
     refit: bool
     student_rows: Rows | None = None
 
+    def on_host(self) -> Fitted:
+        """Copy rows that lie on a device to host memory."""
+        folds = (
+            Fold(tree, training.on_host(), unseen.on_host())
+            for tree, training, unseen in self.folds
+        )
+        return self._replace(
+            folds=tuple(folds),
+            training=self.training.on_host(),
+            held_out=None if self.held_out is None else self.held_out.on_host(),
+        )
+
     def all_rows(self, *, shuffle: bool = False) -> Rows:
         """Rows that may train the final tree, in an order without meaning."""
         if not self.refit or self.held_out is None:

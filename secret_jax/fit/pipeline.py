@@ -201,6 +201,7 @@ def refine(fit: Fit) -> Refined:
             return Refined(short, 0, reason)
     total = fitted.all_rows().weight.sum()
     recipe = plan.recipe(data.schema, total, data.sampled_share)
+    fitted = fitted.on_host()
     refined = refinement(fitted, recipe)
     if refined.tree is fitted.tree:
         return refined._replace(tree=short)

@@ -172,7 +172,7 @@ def group_statistics(
     # As wide as what they become: to copy whole rows takes half of the time.
     shape = rows.n_rows, n_regressors + rows.targets.shape[1] + 1
     x = scratch.array("narrow", shape, np.float32)
-    x[:, :n_regressors] = np.asarray(rows.table.x)[:, :n_regressors]
+    x[:, :n_regressors] = rows.table.on_host().x[:, :n_regressors]
     x[:, n_regressors:] = 1.0
     edges = (stop - count)[occupied], stop[occupied]
     _, targets, weight, _ = rows

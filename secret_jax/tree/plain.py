@@ -38,8 +38,8 @@ def with_plain_splits(tree: Tree, table: Table) -> Tree:
     Each keeps its way (of more than 65,536 the first ones do), and a gate stays between
     them. The new schema knows which columns hold whole numbers only.
     """
-    table = table.take(slice(ROWS_LOOKED_AT))
-    x = np.asarray(table.x)
+    table = table.take(slice(ROWS_LOOKED_AT)).on_host()
+    x = table.x
     schema = replace(tree.schema, whole=_whole_columns(tree.schema, x))
     tree = replace(tree, schema=schema)
     if tree.n_leaves == 1:

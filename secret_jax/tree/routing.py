@@ -67,7 +67,7 @@ def apply(tree: Tree, table: Table, scratch: Scratch | None = None) -> np.ndarra
 
     ``scratch``: of calls for many blocks.
     """
-    if len(table.codes) <= min(FEW_ROWS, FEW_PAIRS):
+    if table.n_rows <= min(FEW_ROWS, FEW_PAIRS):
         return descend(tree, table.on_host())
     if isinstance(table.x, jax.Array):  # rows that lie on a device
         return _computed(leaf_ids, table, tree.n_leaves, once(tree, programmed))
@@ -213,7 +213,7 @@ class TreeSum:
         return found if finish is None else finish(found)
 
     def _of_few(self, table: Table) -> np.ndarray:
-        n_rows, n_trees = len(table.x), len(self.trees)
+        n_rows, n_trees = table.n_rows, len(self.trees)
         if n_trees == 1:
             (tree,) = self.trees
             return self.steps[0] * values_at(tree, table, descend(tree, table))
@@ -292,4 +292,4 @@ def _shape_of(table: Table | Unencoded) -> tuple[int, int]:
     """Numbers of rows and of encoded columns."""
     if isinstance(table, Unencoded):
         return len(table.columns.codes), table.schema.n_columns
-    return len(table.codes), table.x.shape[1]  # on a device others may come after them
+    return table.n_rows, table.x.shape[1]

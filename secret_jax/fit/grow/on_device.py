@@ -53,7 +53,13 @@ from secret_jax.fit.grow.level_programs import (
 from secret_jax.models.statistics import NodeStatistics
 from secret_jax.runtime.devices import chosen_device, is_out_of_memory, on_accelerator
 from secret_jax.runtime.hashing import random_numbers
-from secret_jax.runtime.shapes import bucket, next_power_of_two, padded, slice_positions
+from secret_jax.runtime.shapes import (
+    bucket,
+    next_power_of_two,
+    padded,
+    room_for,
+    slice_positions,
+)
 from secret_jax.splits.interface import Split
 from secret_jax.tree.structure import SplitKind
 
@@ -64,9 +70,8 @@ _NODES, _FEWEST_NODES, _MANY_COLUMNS, _MORE = 128, 8, 128, 4
 # Places in a tile: with more columns than the first number as many, so that products of
 # a tile take no more memory than its rows.
 _TILE, _LARGEST_TILE = 256, 4096
-# Rows that programs have room for: powers of two up to the second number, then also
-# quarters between them, as padding takes time.
-_FEWEST_ROWS, _FEW_ROWS = 1 << 16, 1 << 17
+# Fewest rows that programs have room for, on each device.
+_FEWEST_ROWS = 1 << 16
 
 
 class OnDevice(Execution):
@@ -183,7 +188,7 @@ class OnDevice(Execution):
     def _laid_out(self, places: Places, edges: np.ndarray, tile: int) -> Tiles:
         """Send stretches of the roots' rows to the devices, and put them into tiles."""
         most = self._n_devices * int(self._length.sum(axis=0).max())
-        n_places = -(-_room_for(most) // self._n_devices)
+        n_places = -(-room_for(most, _FEWEST_ROWS) // self._n_devices)
 
         def sent(values: np.ndarray, parts: Sequence[Any]) -> Any:
             each = (padded(values[part], n_places) for part in parts)
@@ -335,16 +340,9 @@ def resident(table: Table) -> Table:
     """
     if isinstance(table.codes, jax.Array) or not on_accelerator():
         return table
-    x, codes = table.on_host()
-    most = _room_for(len(x))
+    if isinstance(table.x, jax.Array):  # given there, with room
+        return Table(table.x, padded(table.codes, len(table.x)))
+    x, codes = table
+    most = room_for(len(x), _FEWEST_ROWS)
     with _in_memory_of_device(len(x), x.shape[1] + codes.shape[1], 1):
         return Table(*jax.device_put((padded(x, most), padded(codes, most))))
-
-
-def _room_for(n_rows: int) -> int:
-    """Number of rows that programs have room for."""
-    size = next_power_of_two(max(n_rows, _FEWEST_ROWS))
-    if size <= _FEW_ROWS:
-        return size
-    step = size // 8
-    return -(-n_rows // step) * step

@@ -119,9 +119,14 @@ def with_leaf_models(
     if anew:
         trees = [found[i] for i in anew]
 
+        def part(root: Root) -> Rows:
+            table, every = rows.table, np.arange(rows.n_rows)
+            if not np.array_equal(root.rows, every):  # else it stays where it is
+                table = table.take(root.rows)
+            return Rows(table, *root.lesson(rows))
+
         def parts() -> list[Rows]:
-            each = [roots[i] for i in anew]
-            return [Rows(rows.table.take(r.rows), *r.lesson(rows)) for r in each]
+            return [part(roots[i]) for i in anew]
 
         statistics = [one for i in anew if (one := grown[i].statistics) is not None]
         # Processors count with all digits of the targets, growth in float32.
