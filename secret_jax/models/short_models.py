@@ -67,9 +67,12 @@ def with_short_equations(
     return replace(short, full_error=full_error)
 
 
-def numbers_of_leaves(tree: Tree, rows: Rows, tolerance: float) -> np.ndarray:
+def numbers_of_leaves(
+    tree: Tree, rows: Rows, tolerance: float, statistics: NodeStatistics | None = None
+) -> np.ndarray:
     """Count the numbers in the short equations that nodes would have as leaves."""
-    statistics = node_statistics(tree, rows)
+    if statistics is None:
+        statistics = node_statistics(tree, rows)
     short = shortened(tree, statistics, tolerance, rows)
     return np.count_nonzero(short.coefficient[..., 1:], axis=(1, 2)) + tree.n_outputs
 

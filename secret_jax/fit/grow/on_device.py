@@ -14,8 +14,9 @@ of equal parts. Dividing moves no row to another device, a search sums over all 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from typing import Any
 
 import jax
@@ -179,18 +180,10 @@ class OnDevice(Execution):
         middle, weight = begin.sum(axis=1), self._statistics.weight
         return Division(middle, weight[left], weight[left + 1])
 
-    def order(self) -> np.ndarray:
-        """The order of all rows, read from the device."""
-        order = np.asarray(self._tiles.order)
-        if self._mesh is None:
-            return order[: self._n_rows].astype(np.int64)
-        each = zip(self._places, order.reshape(self._n_devices, -1), strict=True)
-        place = np.concatenate([part[own[: len(part)]] for part, own in each])
-        # Slice by slice, and in each device by device.
-        length = np.diff(np.sort(np.concatenate(self._ends), axis=0), axis=0)
-        number = np.arange(len(length))
-        number = np.concatenate([np.repeat(number, own) for own in length.T])
-        return place[np.argsort(number, kind="stable")]
+    def order(self) -> Callable[[], np.ndarray]:
+        """Reads the order of all rows from the device; it needs no tiles."""
+        parts = [np.arange(self._n_rows)] if self._mesh is None else self._places
+        return partial(_order, self._tiles.order, parts, np.concatenate(self._ends))
 
     def _laid_out(self, places: Places, edges: np.ndarray, tile: int) -> Tiles:
         """Send stretches of the roots' rows to the devices, and put them into tiles."""
@@ -302,6 +295,19 @@ class OnDevice(Execution):
     def _in_its_memory(self) -> AbstractContextManager[None]:
         n_columns = self._schema.n_columns + len(self._schema.discrete)
         return _in_memory_of_device(self._n_rows, n_columns, self._room)
+
+
+def _order(order: Any, parts: Sequence[np.ndarray], ends: np.ndarray) -> np.ndarray:
+    """Order of all rows from those of each device, of its ``parts`` of the places."""
+    each = zip(parts, np.asarray(order).reshape(len(parts), -1), strict=True)
+    place = np.concatenate([part[own[: len(part)]] for part, own in each])
+    if len(parts) == 1:
+        return place
+    # Slice by slice, and in each device by device.
+    length = np.diff(np.sort(ends, axis=0), axis=0)
+    number = np.arange(len(length))
+    number = np.concatenate([np.repeat(number, own) for own in length.T])
+    return place[np.argsort(number, kind="stable")]
 
 
 @contextmanager
