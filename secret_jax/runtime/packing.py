@@ -70,17 +70,18 @@ class Packed:
     def apart(self) -> Any:
         """The arrays: on the host views, in a program parts."""
         tree, shapes, dtypes, starts = self.layout
-        taken = _viewed if isinstance(self.words, np.ndarray) else _cast
-        parts = zip(starts, starts[1:], shapes, dtypes, strict=False)
-        found = [
-            taken(self.words[start:stop], dtype)[: math.prod(shape)].reshape(shape)
-            for start, stop, shape, dtype in parts
-        ]
-        return tree.unflatten(found)
-
-
-def _viewed(words: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    return words.view(dtype)
+        every = zip(shapes, dtypes, starts, starts[1:], strict=False)
+        if isinstance(self.words, np.ndarray):
+            words = self.words
+            return tree.unflatten(
+                [np.ndarray(s, d, words, _WORD * start) for s, d, start, _ in every]
+            )
+        return tree.unflatten(
+            [
+                _cast(self.words[start:stop], d)[: math.prod(s)].reshape(s)
+                for s, d, start, stop in every
+            ]
+        )
 
 
 def _cast(words: jax.Array, dtype: np.dtype) -> jax.Array:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import jax
@@ -331,8 +332,9 @@ def statistics_of(
 ) -> tuple[np.ndarray, NodeStatistics]:
     """Numbers of rows on each device, and statistics, from the sums of `divided`."""
     width = n_regressors + n_outputs
-    sizes = [width, (1 + width) ** 2, n_outputs, n_outputs]
-    mean, products, lower, upper, parts = np.split(sums, np.cumsum(sizes), axis=1)
+    stops = list(accumulate([width, (1 + width) ** 2, n_outputs, n_outputs], initial=0))
+    parts = (sums[:, slice(*pair)] for pair in pairwise([*stops, None]))
+    mean, products, lower, upper, lengths = parts
     products = products.reshape(-1, 1 + width, 1 + width)
     weight = products[:, 0, 0]
     # The mean about which they are was rounded.
@@ -347,8 +349,9 @@ def statistics_of(
         upper=upper,
         rounding=np.full(len(sums), ROUNDING_32),
     )
-    high, low = np.split(parts, 2, axis=1)
-    return (_PART * high + low).astype(int), statistics
+    n_devices = lengths.shape[1] // 2
+    lengths = _PART * lengths[:, :n_devices] + lengths[:, n_devices:]
+    return lengths.astype(int), statistics
 
 
 @program(static_argnames=("n_rows", "mesh"))
