@@ -221,8 +221,8 @@ def divided(
 ) -> tuple[Tiles, Array]:
     """Divide the rows of nodes, stably, and add up those of the new nodes.
 
-    ``packed``: a `Given`. Returns the tiles and, for `statistics_of`, one array of shape
-    (n_nodes, n_numbers).
+    ``packed``: a `Given`. Returns the tiles and, for `statistics_of`, one array of
+    shape (n_nodes, n_numbers).
     """
     given: Given = packed.apart()
     start = given.start[:, 0 if mesh is None else jax.lax.axis_index(AXIS)]

@@ -253,7 +253,7 @@ class OnDevice(Execution):
             self._tiles, sums = divided(
                 self._tiles, given, n_regressors=n, mesh=self._mesh
             )
-            sums = np.asarray(sums)[: len(side)].astype(np.float64)
+            sums = np.asarray(sums)[: n_new.sum()].astype(np.float64)
         self._start = np.repeat(self._start, n_new, axis=0)
         self._length, found = statistics_of(sums, n, self._schema.n_outputs)
         if self._unweighted:  # exact, whatever their number
