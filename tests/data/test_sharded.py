@@ -128,7 +128,7 @@ found["scale"] = float(np.abs(scale / exact.std(axis=0) - 1).max())
 found["devices of programs"] = {}
 for module, name in (
     (data, "_column_sums"), (data, "_bits_below"), (data, "_chosen"),
-    (leaf_statistics, "_leaf_sums"),
+    (resident, "_leaf_sums"),
 ):
     seen = found["devices of programs"][name] = []
 
