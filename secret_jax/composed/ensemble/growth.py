@@ -210,7 +210,7 @@ class Boosting:
         boosters = [
             _Booster(
                 key=key,
-                training=np.setdiff1d(np.arange(rows.n_rows), part),
+                training=np.delete(np.arange(rows.n_rows), part[part < rows.n_rows]),
                 held_out=part,
                 prediction=np.zeros(every_row.targets.shape),
             )

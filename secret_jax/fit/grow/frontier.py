@@ -145,9 +145,11 @@ class Frontier(NamedTuple):
 
     def take(self, index: np.ndarray) -> Frontier:
         """Select nodes by position or by a mask."""
-        if index.dtype == bool and index.all():
-            return self
-        return Frontier(*(array[index] for array in self))
+        if index.dtype == bool:
+            if index.all():
+                return self
+            index = index.nonzero()[0]
+        return Frontier(*(array.take(index, axis=0) for array in self))
 
     def children(
         self, node: np.ndarray, middle: np.ndarray, weight: np.ndarray
@@ -157,15 +159,10 @@ class Frontier(NamedTuple):
         ``node``, ``weight`` (2 * n_nodes,): ids and weights, left and right in turn;
         ``middle`` (n_nodes,): where the rows of the right child begin.
         """
-        twice = Frontier(*(np.repeat(array, 2, axis=0) for array in self))
-        keys = mix(self.key), mix(self.key ^ np.uint64(1))
-        return twice._replace(
-            node=node,
-            start=np.stack([self.start, middle], axis=1).ravel(),
-            stop=np.stack([middle, self.stop], axis=1).ravel(),
-            weight=weight,
-            key=np.stack(keys, axis=1).ravel(),
-        )
+        twice = Frontier(*(array.repeat(2, axis=0) for array in self))
+        twice.start[1::2] = twice.stop[::2] = middle
+        twice.key[1::2] ^= np.uint64(1)
+        return twice._replace(node=node, weight=weight, key=mix(twice.key))
 
 
 def _joined(parts: Sequence[np.ndarray]) -> np.ndarray:

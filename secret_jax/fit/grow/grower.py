@@ -17,7 +17,13 @@ from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
 from secret_jax.fit.grow.best_first import BestFirst
 from secret_jax.fit.grow.builder import Builder
-from secret_jax.fit.grow.execution import Execution, Found, GrowOptions, no_splits
+from secret_jax.fit.grow.execution import (
+    Division,
+    Execution,
+    Found,
+    GrowOptions,
+    no_splits,
+)
 from secret_jax.fit.grow.frontier import Frontier, Places, Root
 from secret_jax.fit.grow.on_device import OnDevice
 from secret_jax.fit.grow.on_host import OnHost
@@ -34,6 +40,20 @@ from secret_jax.tree.structure import SplitKind, StopReason, Tree
 _MOST_ROWS = 1 << 16
 # Attributes are drawn by other random numbers than those of the finder, of one key.
 _OF_DRAWS = np.uint64(0x61747472)
+# Why a node is not searched, and why its split is not made, in this order; to ask an
+# enumeration costs as much as a step of NumPy.
+_SPLIT, _LEAF = int(StopReason.SPLIT), int(SplitKind.LEAF)
+_BEFORE = (
+    int(StopReason.MIN_SAMPLES_SPLIT),
+    int(StopReason.MIN_SAMPLES_LEAF),
+    int(StopReason.MAX_DEPTH),
+    int(StopReason.MAX_LEAF_NODES),
+)
+_AFTER = (
+    int(StopReason.PURE),
+    int(StopReason.NO_USABLE_SPLIT),
+    int(StopReason.MIN_GAIN),
+)
 
 
 class Grown(NamedTuple):
@@ -128,33 +148,28 @@ class _Growth:
         level, options = self.level, self._options
         depth = self._builder.arrays["depth"][level.node]
         stage.at(detail=f"level {depth.max() + 1}")
-        # The first reason that holds.
-        why_not = {
-            StopReason.MIN_SAMPLES_SPLIT: level.weight < level.min_split_weight,
-            StopReason.MIN_SAMPLES_LEAF: level.weight < 2 * level.min_leaf_weight,
-            StopReason.MAX_DEPTH: depth >= self._deepest[level.tree],
-            StopReason.MAX_LEAF_NODES: self._full,
-        }
-        reason = np.select([*why_not.values()], [*why_not], StopReason.SPLIT)
-        searched = reason == StopReason.SPLIT
+        reason = _first_that_holds(
+            _BEFORE,
+            level.weight < level.min_split_weight,
+            level.weight < 2 * level.min_leaf_weight,
+            depth >= self._deepest[level.tree],
+            self._full,
+        )
+        searched = reason == _SPLIT
         open_nodes = level.take(searched)
         splits, share = self._drawn.find(open_nodes)
         if options.fixed is not None:
             splits = options.fixed.put(splits, self._given[open_nodes.node])
         least = options.min_gain * splits.chance_gain
-        why_not = {
-            StopReason.PURE: splits.pure,
-            StopReason.NO_USABLE_SPLIT: splits.kind == SplitKind.LEAF,
-            StopReason.MIN_GAIN: splits.gain <= least,
-        }
-        why = np.select([*why_not.values()], [*why_not], StopReason.SPLIT)
+        why = _first_that_holds(
+            _AFTER, splits.pure, splits.kind == _LEAF, splits.gain <= least
+        )
         reason[searched] = why
         self._builder.arrays["stop_reason"][level.node] = reason
-        self._leaves.append(level.take(reason != StopReason.SPLIT))
+        self._leaves.append(level.take(reason != _SPLIT))
         # The rows that the search saw stand for all rows of the node.
         gain = (splits.gain / share).astype(np.float32)
-        new = _Waiting(open_nodes, splits._replace(gain=gain))
-        new = new.take(why == StopReason.SPLIT)
+        new = _Waiting(open_nodes, splits._replace(gain=gain)).take(why == _SPLIT)
         parent = self._builder.arrays["parent"][new.level.node]
         about = new.level.tree, parent, new.level.node, new.splits.gain
         self._room.found(*(array.tolist() for array in about))
@@ -174,15 +189,16 @@ class _Growth:
         # A search that saw a sample of the rows may have misjudged the sides.
         least = np.minimum(sides.left_weight, sides.right_weight)
         light = least < going.level.min_leaf_weight
-        few = going.level.take(light)
-        self.stop(few, StopReason.MIN_SAMPLES_LEAF)
-        self._room.drop(few.tree.tolist(), few.node.tolist())
-        parents, splits = going.take(~light)
-        middle, left, right = (array[~light] for array in sides)
+        if light.any():
+            few, going = going.level.take(light), going.take(~light)
+            self.stop(few, StopReason.MIN_SAMPLES_LEAF)
+            self._room.drop(few.tree.tolist(), few.node.tolist())
+            sides = Division(*(array[~light] for array in sides))
+        (parents, splits), (middle, left, right) = going, sides
         child = builder.split(parents, splits, left >= right)
         weight = np.stack([left, right], axis=1).ravel()
         self.level = self._models.fitted(parents.children(child, middle, weight))
-        self._full = np.repeat(builder.among(parents.node, last), 2)
+        self._full = builder.among(parents.node, last).repeat(2)
         if fixed is not None:
             own = self._given[parents.node]
             below = np.where(own[:, None] >= 0, fixed.below[own], -1)
@@ -213,6 +229,14 @@ class _Growth:
         leaf -= np.repeat(np.cumsum(size) - size, self._n_rows)
         each = np.split(leaf, np.cumsum(self._n_rows)[:-1])
         return list(map(Grown, trees, fitted, each)), number
+
+
+def _first_that_holds(reasons: Sequence[int], *masks: np.ndarray) -> np.ndarray:
+    """Why each node is a leaf; `_SPLIT` for those of which nothing holds."""
+    found = np.full(len(masks[0]), _SPLIT)
+    for reason, mask in zip(reversed(reasons), reversed(masks), strict=True):
+        found[mask] = reason
+    return found
 
 
 class _Waiting(NamedTuple):

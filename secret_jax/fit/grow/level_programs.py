@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import jax
@@ -24,6 +25,7 @@ from secret_jax.fit.grow.execution import checked_splits
 from secret_jax.models.statistics import ROUNDING_32, NodeStatistics
 from secret_jax.runtime.devices import chosen_device
 from secret_jax.runtime.linalg import AnyArray, safe_divide
+from secret_jax.runtime.packing import Packed
 from secret_jax.runtime.programs import program
 from secret_jax.splits.em_kernel import products_about, work_on
 from secret_jax.splits.interface import Level, Roles, Split, SplitFinder
@@ -59,12 +61,17 @@ class Tiles(NamedTuple):
 
 
 class Given(NamedTuple):
-    """What becomes of the rows of nodes: arrays with a leading axis of nodes."""
+    """What becomes of the rows of nodes: arrays with a leading axis of nodes.
+
+    It and `Asked` come from the host as one array, see `Packed`.
+    """
 
     # (n_nodes,), int32: of each new node one more than twice the number of the node
     # whose rows on the left it gets, or two more for those on the right; 0 for none.
     side: AnyArray
-    start: AnyArray  # (n_nodes,), int32: where the rows begin in each device's order
+    # (n_nodes, n_devices), int32: where the rows begin in each device's order; of a
+    # program (n_nodes,), in that of its own.
+    start: AnyArray
     discrete: AnyArray  # (n_nodes,), bool
     attribute: AnyArray  # (n_nodes,), int32: of discrete splits
     direction: AnyArray  # (n_nodes, n_columns), float32
@@ -209,18 +216,18 @@ def roomier(tiles: Tiles, *, n_nodes: int, mesh: Mesh | None = None) -> Tiles:
 
 
 @program(static_argnames=("n_regressors", "mesh"))
-@_on_each(
-    APART,
-    Given(*[SHARED] * len(Given._fields))._replace(start=APART),
-    found_lies=(APART, SHARED),
-)
+@_on_each(APART, SHARED, found_lies=(APART, SHARED))
 def divided(
-    tiles: Tiles, given: Given, *, n_regressors: int, mesh: Mesh | None = None
+    tiles: Tiles, packed: Packed, *, n_regressors: int, mesh: Mesh | None = None
 ) -> tuple[Tiles, Array]:
     """Divide the rows of nodes, stably, and add up those of the new nodes.
 
-    Returns the tiles and, for `statistics_of`, one array of shape (n_nodes, n_numbers).
+    ``packed``: a `Given`. Returns the tiles and, for `statistics_of`, one array of
+    shape (n_nodes, n_numbers).
     """
+    given: Given = packed.apart()
+    own = 0 if mesh is None else jax.lax.axis_index(AXIS)
+    given = given._replace(start=given.start[:, own])
     rows, start, (n_tiles, tile) = tiles.rows, given.start, tiles.weight.shape
     left = rows.inside & _left(tiles, given)
     # Rows of a tile on the left, up to each, by a product that is exact.
@@ -337,8 +344,9 @@ def statistics_of(
 ) -> tuple[np.ndarray, NodeStatistics]:
     """Numbers of rows on each device, and statistics, from the sums of `divided`."""
     width = n_regressors + n_outputs
-    sizes = [width, (1 + width) ** 2, n_outputs, n_outputs]
-    mean, products, lower, upper, parts = np.split(sums, np.cumsum(sizes), axis=1)
+    stops = list(accumulate([width, (1 + width) ** 2, n_outputs, n_outputs], initial=0))
+    parts = (sums[:, slice(*pair)] for pair in pairwise([*stops, None]))
+    mean, products, lower, upper, lengths = parts
     products = products.reshape(-1, 1 + width, 1 + width)
     weight = products[:, 0, 0]
     # They are about the mean of some of the rows.
@@ -353,8 +361,9 @@ def statistics_of(
         upper=upper,
         rounding=np.full(len(sums), ROUNDING_32),
     )
-    high, low = np.split(parts, 2, axis=1)
-    return (_PART * high + low).astype(int), statistics
+    n_devices = lengths.shape[1] // 2
+    lengths = _PART * lengths[:, :n_devices] + lengths[:, n_devices:]
+    return lengths.astype(int), statistics
 
 
 @program(static_argnames=("n_rows", "mesh"))
@@ -373,10 +382,14 @@ def samples(
 @program(static_argnames=("traced", "mesh"), small_steps=True)
 @_on_each(APART, SHARED, found_lies=SHARED)
 def searched(
-    seen: Seen, asked: Asked, *, traced: Traced, mesh: Mesh | None = None
+    seen: Seen, packed: Packed, *, traced: Traced, mesh: Mesh | None = None
 ) -> Array:
-    """The share of each node's weight that the search saw, then its best split."""
+    """The share of each node's weight that the search saw, then its best split.
+
+    ``packed``: an `Asked`.
+    """
     rows, x, codes, targets, weight = seen
+    asked: Asked = packed.apart()
     if not isinstance(rows, TiledRows):
         rows = TiledRows.samples(rows, weight.shape[-1], _axis_of(mesh))
     rows = replace(rows, triton=traced.triton)
@@ -408,13 +421,9 @@ def searched(
 
 def unpacked(numbers: np.ndarray, template: Split) -> Split:
     """Splits from the numbers of `searched`, with the shapes of a single one."""
-    leaves, tree = jax.tree.flatten(template)
-    stops = np.cumsum([leaf.size for leaf in leaves])
-    parts = np.split(numbers, stops[:-1], axis=1)
-    return jax.tree.unflatten(
-        tree,
-        [
-            part.reshape(-1, *leaf.shape[1:]).astype(leaf.dtype)
-            for part, leaf in zip(parts, leaves, strict=True)
-        ],
-    )
+    (leaves, tree), stop, found = jax.tree.flatten(template), 0, []
+    for leaf in leaves:
+        start, stop = stop, stop + leaf.size
+        part = numbers[:, start:stop].astype(leaf.dtype)
+        found.append(part.reshape(-1, *leaf.shape[1:]))
+    return tree.unflatten(found)
