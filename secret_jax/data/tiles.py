@@ -28,7 +28,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, Shaped
 
-from secret_jax.data.kernels import sums_of_nodes
+from secret_jax.data.kernels import sums_below, sums_below_fit, sums_of_nodes
 from secret_jax.runtime.linalg import matmul
 
 # Stands for what is no number, or beyond it, where tiles are added up.
@@ -165,6 +165,9 @@ class TiledRows:
         self, values: Array, cuts: Array, of: Array, weight: Array
     ) -> tuple[Array, Array]:
         """Sums over the rows whose value is at most a cut."""
+        if sums_below_fit(self, of.shape[1], cuts.shape[-1]):
+            found = sums_below(self, values, cuts, of, weight)
+            return found[:, :, :-2], found[:, :, -2:]
         below = values[:, :, None, :] <= self.spread(cuts)
         known = jnp.where(jnp.isfinite(values), values, 0)
         powers = (weight[:, None] * known, weight[:, None] * known**2)

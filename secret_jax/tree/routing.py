@@ -67,7 +67,7 @@ def apply(tree: Tree, table: Table, scratch: Scratch | None = None) -> np.ndarra
 
     ``scratch``: of calls for many blocks.
     """
-    if len(table.x) <= min(FEW_ROWS, FEW_PAIRS):
+    if len(table.codes) <= min(FEW_ROWS, FEW_PAIRS):
         return descend(tree, table.on_host())
     if isinstance(table.x, jax.Array):  # rows that lie on a device
         return _computed(leaf_ids, table, tree.n_leaves, once(tree, programmed))
@@ -292,4 +292,4 @@ def _shape_of(table: Table | Unencoded) -> tuple[int, int]:
     """Numbers of rows and of encoded columns."""
     if isinstance(table, Unencoded):
         return len(table.columns.codes), table.schema.n_columns
-    return table.x.shape
+    return len(table.codes), table.x.shape[1]  # on a device others may come after them

@@ -39,6 +39,7 @@ class Root:
     # max_leaf_nodes, max_depth: in place of those of all trees.
     max_leaf_nodes: int | None = None
     max_depth: int | None = None
+    measured: bool = False  # whether somebody asks for the statistics of its nodes
 
     @cached_property
     def where(self) -> np.ndarray | slice:

@@ -69,8 +69,7 @@ class Given(NamedTuple):
     # (n_nodes,), int32: of each new node one more than twice the number of the node
     # whose rows on the left it gets, or two more for those on the right; 0 for none.
     side: AnyArray
-    # (n_nodes, n_devices), int32: where the rows begin in each device's order; of a
-    # program (n_nodes,), in that of its own.
+    # (n_nodes, n_devices), int32: where the rows begin in each device's order.
     start: AnyArray
     discrete: AnyArray  # (n_nodes,), bool
     attribute: AnyArray  # (n_nodes,), int32: of discrete splits
@@ -226,9 +225,8 @@ def divided(
     shape (n_nodes, n_numbers).
     """
     given: Given = packed.apart()
-    own = 0 if mesh is None else jax.lax.axis_index(AXIS)
-    given = given._replace(start=given.start[:, own])
-    rows, start, (n_tiles, tile) = tiles.rows, given.start, tiles.weight.shape
+    start = given.start[:, 0 if mesh is None else jax.lax.axis_index(AXIS)]
+    rows, (n_tiles, tile) = tiles.rows, tiles.weight.shape
     left = rows.inside & _left(tiles, given)
     # Rows of a tile on the left, up to each, by a product that is exact.
     upto = jnp.matmul(

@@ -6,7 +6,7 @@ together, as many as a cache holds, and threads keep the processors busy.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -122,9 +122,10 @@ class OnHost(Execution):
         middle = partition(self._places.order, *slices, go_left)
         return Division(middle, left_weight, right_weight)
 
-    def order(self) -> np.ndarray:
-        """The order of all rows."""
-        return self._places.order
+    def order(self) -> Callable[[], np.ndarray]:
+        """Gives the order of all rows."""
+        order = self._places.order
+        return lambda: order
 
 
 def _decided(
