@@ -356,7 +356,7 @@ def _hinge(nodes: Nodes, best: Best, options: RssSplits) -> AnyArray:
 def _scored(nodes: Nodes, direction: AnyArray, options: RssSplits) -> Best:
     """The best cuts of directions; arrays with a second axis of directions."""
     rows, xp = nodes.rows, nodes.rows.xp
-    projection = rows.transformed(direction, nodes.z)
+    projection = nodes.along(direction)
     cuts = cuts_of(rows, projection, nodes.weight, options.n_thresholds)
     sums, own = rows.moments_below(projection, cuts, nodes.moments, nodes.weight)
     sides = nodes.whole, nodes.min_weight, sums, own

@@ -101,6 +101,16 @@ class Nodes(NamedTuple):
         """How many of the coordinates models see: the first ones."""
         return self.whitener.shape[-1]
 
+    def along(self, direction: AnyArray) -> AnyArray:
+        """The rows along directions (n_nodes, k, n_columns)."""
+        xp = self.rows.xp
+        if xp is np or self.loading is not None:
+            return self.rows.transformed(direction, self.z)
+        # A part of the design would be written first.
+        others = self.design.shape[-2] - direction.shape[-1]
+        direction = xp.pad(direction, [(0, 0), (0, 0), (others, 0)])
+        return self.rows.transformed(direction, self.design)
+
 
 def prepared(level: Level, ridge: float, most_regressors: int) -> Nodes:
     """Standardise and whiten the rows of a level, and sum up their products."""
@@ -148,7 +158,7 @@ def prepared(level: Level, ridge: float, most_regressors: int) -> Nodes:
         covariance=covariance,
         loading=loading,
         whitener=whitener,
-        cross=matmul(cross, turned),
+        cross=small_matmul(cross, turned),
         min_weight=xp.maximum(
             level.min_weight - ROUNDING * total, _LEAST_ASKED * level.min_weight
         ),
