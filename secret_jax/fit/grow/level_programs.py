@@ -215,7 +215,7 @@ def divided(
 ) -> tuple[Tiles, Array]:
     """Divide the rows of nodes, stably, and add up those of the new nodes.
 
-    ``packed``: a `Given`. Returns the tiles and, for `statistics_of`, one array of shape
+    ``packed``: a `Given`. Returns the tiles and, for `statistics_of`, an array of shape
     (n_nodes, n_numbers).
     """
     given: Given = packed.apart()
