@@ -17,6 +17,7 @@ from secret_jax.runtime.linalg import (
     matmul,
     matvec,
     safe_divide,
+    small_matmul,
     taken,
 )
 from secret_jax.splits.axis import Pick, gain_of_order, order_of_means
@@ -111,7 +112,7 @@ def attributes_of(
     if n_directions:
         along = level.rows.transformed(direction, nodes.z)
         values = xp.concatenate([along, values], axis=-2)
-        slope = xp.concatenate([matmul(direction, nodes.cross), slope], axis=1)
+        slope = xp.concatenate([small_matmul(direction, nodes.cross), slope], axis=1)
     parts = [_columns(level, nodes, values, slope, column, gaps, n_thresholds)]
     rank = None
     if level.codes.shape[-2]:

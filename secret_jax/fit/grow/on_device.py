@@ -14,9 +14,9 @@ of equal parts. Dividing moves no row to another device, a search sums over all 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import jax
@@ -54,7 +54,13 @@ from secret_jax.models.statistics import NodeStatistics
 from secret_jax.runtime.devices import chosen_device, is_out_of_memory, on_accelerator
 from secret_jax.runtime.hashing import random_numbers
 from secret_jax.runtime.packing import Layout, Packed
-from secret_jax.runtime.shapes import bucket, next_power_of_two, padded, slice_positions
+from secret_jax.runtime.shapes import (
+    bucket,
+    next_power_of_two,
+    padded,
+    room_for,
+    slice_positions,
+)
 from secret_jax.splits.interface import Split
 from secret_jax.tree.structure import SplitKind
 
@@ -67,9 +73,8 @@ _NODES, _FEWEST_NODES, _MANY_COLUMNS, _MORE = 128, 8, 128, 4
 # Places in a tile: with more columns than the first number as many, so that products of
 # a tile take no more memory than its rows.
 _TILE, _LARGEST_TILE = 256, 4096
-# Rows that programs have room for: powers of two up to the second number, then also
-# quarters between them, as padding takes time.
-_FEWEST_ROWS, _FEW_ROWS = 1 << 16, 1 << 17
+# Fewest rows that programs have room for, on each device.
+_FEWEST_ROWS = 1 << 16
 
 
 class OnDevice(Execution):
@@ -177,26 +182,18 @@ class OnDevice(Execution):
         middle, weight = begin.sum(axis=1), self._statistics.weight
         return Division(middle, weight[left], weight[left + 1])
 
-    def order(self) -> np.ndarray:
-        """The order of all rows, read from the device."""
-        order = np.asarray(self._tiles.order)
-        if self._mesh is None:
-            return order[: self._n_rows].astype(np.int64)
-        each = zip(self._places, order.reshape(self._n_devices, -1), strict=True)
-        place = np.concatenate([part[own[: len(part)]] for part, own in each])
-        # Slice by slice, and in each device by device.
-        length = np.diff(np.sort(np.concatenate(self._ends), axis=0), axis=0)
-        number = np.arange(len(length))
-        number = np.concatenate([np.repeat(number, own) for own in length.T])
-        return place[np.argsort(number, kind="stable")]
+    def order(self) -> Callable[[], np.ndarray]:
+        """Reads the order of all rows from the device; it needs no tiles."""
+        parts = [np.arange(self._n_rows)] if self._mesh is None else self._places
+        return partial(_order, self._tiles.order, parts, np.concatenate(self._ends))
 
     def _laid_out(self, places: Places, edges: np.ndarray, tile: int) -> Tiles:
         """Send stretches of the roots' rows to the devices, and put them into tiles."""
         most = self._n_devices * int(self._length.sum(axis=0).max())
-        n_places = -(-_room_for(most) // self._n_devices)
+        n_places = -(-room_for(most, _FEWEST_ROWS) // self._n_devices)
 
-        def sent(values: np.ndarray, parts: Sequence[Any]) -> Any:
-            each = (padded(values[part], n_places) for part in parts)
+        def sent(values: np.ndarray, parts: Sequence[Any], dtype: Any = None) -> Any:
+            each = (padded(values[part], n_places, dtype=dtype) for part in parts)
             if self._mesh is None:
                 return next(each)
             # One after the other, so that the host holds one.
@@ -206,22 +203,27 @@ class OnDevice(Execution):
             lies = NamedSharding(self._mesh, APART)
             return jax.make_array_from_single_device_arrays(shape, lies, there)
 
-        every: list[Any] = [slice(None)] * self._n_devices
+        begin, row = np.zeros_like(self._length), np.zeros(0, np.int32)
         if self._mesh is None:
-            parts, row = every, places.row.astype(np.int32)
-            table = resident(places.table)
-        else:
+            parts, table = [slice(None)], resident(places.table)
+            if places.begin is None:
+                row = sent(places.row, parts, np.int32)
+            else:
+                begin[:, 0] = places.begin
+        else:  # the rows of the places are sent
             parts = list(map(slice_positions, edges.T[:-1], edges.T[1:]))
             rows = [places.row[part] for part in parts]
             table = [sent(values, rows) for values in places.table]
-            row, self._places = np.arange(n_places, dtype=np.int32), parts
+            begin, self._places = np.cumsum(self._length, axis=0) - self._length, parts
+        ones = np.zeros(0, np.float32)  # are not sent
+        roots = padded(np.stack([begin, self._length], axis=-1), self._room)
         return laid_out(
             *table,
-            sent(row, every),
-            sent(places.targets, parts),
-            sent(places.weight.astype(np.float32), parts),
-            padded(self._length.astype(np.int32), self._room).T.ravel(),
-            n_tiles=-(-n_places // tile) + self._room,
+            row,
+            sent(places.targets, parts, np.float32),
+            ones if self._unweighted else sent(places.weight, parts, np.float32),
+            roots.swapaxes(0, 1).reshape(-1, 2).astype(np.int32),  # device by device
+            n_places=n_places,
             tile=tile,
             triton=self._traced.triton,
             mesh=self._mesh,
@@ -229,9 +231,9 @@ class OnDevice(Execution):
 
     def _given(self, n_new: np.ndarray) -> Packed:
         """Nodes whose rows all go left, with room for so many as are wanted of each."""
-        n_nodes, schema = n_new.sum(), self._schema
-        if n_nodes > self._room:
-            more = bucket(n_nodes, smallest=self._room) - self._room
+        side, schema = np.flatnonzero(n_new[:, None] > np.arange(2)), self._schema
+        if len(side) > self._room:
+            more = bucket(len(side), smallest=self._room) - self._room
             with self._in_its_memory():
                 self._tiles = roomier(self._tiles, n_nodes=more, mesh=self._mesh)
             self._room += more
@@ -240,7 +242,7 @@ class OnDevice(Execution):
             self._room, self._n_devices, schema.n_columns, n_categories
         ).zeros()
         given: Given = packed.apart()
-        given.kept[: len(n_new)] = n_new[:, None] > np.arange(2)
+        given.side[: len(side)] = 1 + side
         given.start[: len(n_new)] = self._start
         return packed
 
@@ -296,13 +298,26 @@ class OnDevice(Execution):
         return _in_memory_of_device(self._n_rows, n_columns, self._room)
 
 
+def _order(order: Any, parts: Sequence[np.ndarray], ends: np.ndarray) -> np.ndarray:
+    """Order of all rows from those of each device, of its ``parts`` of the places."""
+    each = zip(parts, np.asarray(order).reshape(len(parts), -1), strict=True)
+    place = np.concatenate([part[own[: len(part)]] for part, own in each])
+    if len(parts) == 1:
+        return place
+    # Slice by slice, and in each device by device.
+    length = np.diff(np.sort(ends, axis=0), axis=0)
+    number = np.arange(len(length))
+    number = np.concatenate([np.repeat(number, own) for own in length.T])
+    return place[np.argsort(number, kind="stable")]
+
+
 @cache
 def _layout_of_given(
     n_nodes: int, n_devices: int, n_columns: int, n_categories: int
 ) -> Layout:
     return Layout.of(
         Given(
-            kept=np.empty((n_nodes, 2), bool),
+            side=np.empty(n_nodes, np.int32),
             start=np.empty((n_nodes, n_devices), np.int32),
             discrete=np.empty(n_nodes, bool),
             attribute=np.empty(n_nodes, np.int32),
@@ -356,16 +371,9 @@ def resident(table: Table) -> Table:
     """
     if isinstance(table.codes, jax.Array) or not on_accelerator():
         return table
-    x, codes = table.on_host()
-    most = _room_for(len(x))
+    if isinstance(table.x, jax.Array):  # given there, with room
+        return Table(table.x, padded(table.codes, len(table.x)))
+    x, codes = table
+    most = room_for(len(x), _FEWEST_ROWS)
     with _in_memory_of_device(len(x), x.shape[1] + codes.shape[1], 1):
         return Table(*jax.device_put((padded(x, most), padded(codes, most))))
-
-
-def _room_for(n_rows: int) -> int:
-    """Number of rows that programs have room for."""
-    size = next_power_of_two(max(n_rows, _FEWEST_ROWS))
-    if size <= _FEW_ROWS:
-        return size
-    step = size // 8
-    return -(-n_rows // step) * step
