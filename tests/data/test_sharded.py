@@ -19,7 +19,7 @@ from secret_jax.data.columns import read_columns
 from secret_jax.data.encoding import TableSource, matched
 from secret_jax.data.scaling import moments_of
 from secret_jax.datasets import load, make_fried
-from secret_jax.models import statistics as leaf_statistics
+from secret_jax.models import resident
 from secret_jax.splits.rss import RssSplits
 
 SMALL = dict(
