@@ -133,7 +133,7 @@ for module, name in (
     seen = found["devices of programs"][name] = []
 
     def noted(x, *arguments, program=getattr(module, name), seen=seen):
-        seen.append(sorted(device.id for device in x.devices()))
+        seen.append(sorted(device.id for device in jax.tree.leaves(x)[0].devices()))
         return program(x, *arguments)
 
     setattr(module, name, noted)
