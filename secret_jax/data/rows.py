@@ -23,9 +23,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from secret_jax.runtime.hashing import mix
+from secret_jax.runtime.devices import in_32_bits
+from secret_jax.runtime.hashing import mix, mix_in_place
 from secret_jax.runtime.linalg import AnyArray
-from secret_jax.runtime.parallel import in_blocks
+from secret_jax.runtime.parallel import ROW_BLOCK, in_blocks
+from secret_jax.runtime.programs import program
+from secret_jax.runtime.shapes import room_for
 
 # The seed of every order of rows: the same rows fall into the same parts in every fit.
 ROW_ORDER = 0
@@ -45,7 +48,7 @@ _SEED = 1
 # Content is compared in steps of 1/1024 deviations: a change of the last digit (by an
 # offset, by another unit) must not move a row. Rows that differ by less, most rows of a
 # table with heavy tails, are told apart by their exact content.
-_STEPS = 1024.0
+STEPS = 1024.0
 # Maximum and minimum number of copies of a row that repeats. 50 are ten for each of
 # five folds, five for each of ten, two for each pair of folds of two divisions into
 # five; 5 are one for each of five folds.
@@ -54,13 +57,32 @@ MAX_COPIES, _MIN_COPIES = 50, 5
 _PLENTY = 1 << 16
 
 
-def content_hash(columns: list[np.ndarray], seed: int) -> np.ndarray:
-    """Hash the content of every row, to put rows in order."""
-    state = np.broadcast_to(mix(np.uint64(seed)), columns[0].shape)
+def unweighted(n_rows: int) -> np.ndarray:
+    """Weights of one each: a single number, read-only, however many the rows."""
+    return np.broadcast_to(1.0, n_rows)
+
+
+def all_one(weight: np.ndarray) -> bool:
+    """Whether weights are those of `unweighted`: nobody looks at them all."""
+    return weight.strides == (0,) and weight.size > 0 and bool(weight[0] == 1.0)
+
+
+def all_count(weight: np.ndarray) -> bool:
+    """Whether no row has the weight zero."""
+    return all_one(weight) or bool(weight.all())
+
+
+def content_hash(
+    columns: Sequence[np.ndarray], seed: int, steps: float | None = None
+) -> np.ndarray:
+    """Hash the content of every row, to put rows in order; ``steps``: rounded so."""
+    state = np.full(columns[0].shape, mix(np.uint64(seed)))
+    number, spare = np.empty(state.shape), np.empty_like(state)
     for column in columns:
-        # + 0.0 turns -0.0 into 0.0, which compares equal and must hash equal.
-        bits = (np.asarray(column, np.float64) + 0.0).view(np.uint64)
-        state = mix(state ^ bits)
+        number[...] = column if steps is None else np.rint(steps * column)
+        number += 0.0  # -0.0 compares equal to 0.0, and must hash equal
+        state ^= number.view(np.uint64)
+        mix_in_place(state, spare)
     return state
 
 
@@ -155,13 +177,11 @@ def repeats_of(
     ``numbers`` are columns (n_rows,), ``codes`` (n_rows, n_discrete), ``targets``
     (n_rows, n_outputs), ``group`` as in `Rows`; ``times``: how often each was given.
     """
+    if times is None and _all_differ(numbers, targets):
+        return None
     columns = [*numbers, *codes.T]
     others = [*targets.T] if group is None else [*targets.T, group]
-
-    def of_block(rows: slice) -> np.ndarray:
-        return content_hash([column[rows] for column in [*columns, *others]], _SEED)
-
-    hashed = np.concatenate(list(in_blocks(of_block, len(targets))))
+    hashed = _hashed([*columns, *others], _SEED)
     ranked = np.sort(hashed)
     if times is None and (ranked[1:] != ranked[:-1]).all():
         return None
@@ -185,6 +205,27 @@ def repeats_of(
     return Repeats(first, member, number)
 
 
+def _all_differ(numbers: Sequence[np.ndarray], targets: np.ndarray) -> bool:
+    """Whether a column and a target tell all rows apart; not where a number misses."""
+    key = targets[:, 0]
+    if len(numbers):
+        with np.errstate(over="ignore", invalid="ignore"):
+            key = key + np.pi * np.asarray(numbers[0], np.float64)
+    key = np.sort(key)
+    return bool((key[1:] > key[:-1]).all())
+
+
+def _hashed(
+    columns: Sequence[np.ndarray], seed: int, steps: float | None = None
+) -> np.ndarray:
+    """See `content_hash`; in blocks processed in parallel."""
+
+    def of_block(rows: slice) -> np.ndarray:
+        return content_hash([column[rows] for column in columns], seed, steps)
+
+    return np.concatenate(list(in_blocks(of_block, len(columns[0]))))
+
+
 def distinct(hashed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Where each different hash comes first, rising, and which of them each one is."""
     _, first, member = np.unique(hashed, return_index=True, return_inverse=True)
@@ -199,20 +240,34 @@ class Table(NamedTuple):
     continuous attributes, indicators of categories, indicators of missing values), then
     what is only split on (standardised attributes, indicators of missing values). A
     missing value is 0, the mean of the column in training. It is on a device only if
-    the rows were given there, or grow trees there. ``codes``, int32 of shape (n_rows,
-    n_discrete), are -1 for a category that training never saw.
+    the rows were given there, or grow trees there: then what comes after ``n_rows`` is
+    none of the table. ``codes``, int32 of shape (n_rows, n_discrete), are -1 for a
+    category that training never saw.
     """
 
     x: Any
     codes: Any
 
+    @property
+    def n_rows(self) -> int:
+        return len(self.codes)
+
     def on_host(self) -> Table:
         """Copy the columns to host memory."""
-        return Table(np.asarray(self.x), np.asarray(self.codes))
+        return Table(np.asarray(self.x)[: self.n_rows], np.asarray(self.codes))
 
     def take(self, index: np.ndarray | slice) -> Table:
-        """Select rows."""
-        return Table(_taken(self.x, index), _taken(self.codes, index))
+        """Select rows; a slice stays where it is, others come from the host."""
+        if isinstance(self.x, np.ndarray):
+            return Table(_taken(self.x, index), _taken(self.codes, index))
+        if not isinstance(index, slice):
+            return self.on_host().take(index)
+        codes, (first, _, _) = self.codes[index], index.indices(self.n_rows)
+        size = room_for(len(codes))
+        if not first and 2 * size >= len(self.x):  # the others do not matter
+            return Table(self.x, codes)
+        with in_32_bits():
+            return Table(rows_from(self.x, first, size=size), codes)
 
 
 class ReadColumns(NamedTuple):
@@ -265,6 +320,13 @@ class ReadColumns(NamedTuple):
         return np.flatnonzero(self.hashes(categories, targets) < limit)
 
 
+@program(static_argnames=("size",))
+def rows_from(x: AnyArray, start: AnyArray, *, size: int) -> jax.Array:
+    """Take ``size`` rows from ``start`` on; past the end the last row repeats."""
+    index = jnp.minimum(start + jnp.arange(size), x.shape[0] - 1)
+    return x[index]
+
+
 class Rows(NamedTuple):
     """Encoded rows with targets and weights.
 
@@ -294,6 +356,10 @@ class Rows(NamedTuple):
         rows = merged(self).interleaved(n_wanted)
         return rows.take(slice(n_wanted)) if n_wanted < rows.n_rows else rows
 
+    def on_host(self) -> Rows:
+        """Copy the columns to host memory."""
+        return self._replace(table=self.table.on_host())
+
     def blocks(self, function: Callable[[Rows], Any], size: int) -> Iterator[Any]:
         """See `secret_jax.data.encoding.RowSource`."""
         return in_blocks(lambda part: function(self.take(part)), self.n_rows, size)
@@ -302,7 +368,8 @@ class Rows(NamedTuple):
         """Select rows."""
         table = self.table.take(index)
         group = None if self.group is None else self.group[index]
-        return Rows(table, self.targets[index], self.weight[index], group)
+        known = (_taken(each, index) for each in (self.targets, self.weight))
+        return Rows(table, *known, group)
 
 
 def every_copy(n_rows: int) -> int:
@@ -312,16 +379,25 @@ def every_copy(n_rows: int) -> int:
 
 def _taken(array: Any, index: np.ndarray | slice) -> Any:
     """Select rows; to take whole ones costs NumPy a quarter of what indices cost."""
-    if isinstance(index, slice) or not isinstance(array, np.ndarray) or not array.size:
+    if isinstance(index, slice) or not array.size:
         return array[index]
     index = np.flatnonzero(index) if index.dtype == bool else index
-    return array.take(index, axis=0)
+    found = np.empty((len(index), *array.shape[1:]), array.dtype)
+
+    def of_block(rows: slice) -> None:
+        # Without a mode NumPy writes to memory of its own first.
+        array.take(index[rows], 0, found[rows], mode="wrap")
+
+    for _ in in_blocks(of_block, len(index), 4 * ROW_BLOCK):
+        pass
+    return found
 
 
 def join(parts: list[Rows]) -> Rows:
     """Concatenate the rows of several parts, in groups if all of them are."""
     if len(parts) == 1:
         return parts[0]
+    parts = [part.on_host() for part in parts]
     if any(part.group is None for part in parts):
         parts = [part._replace(group=None) for part in parts]
     return jax.tree.map(lambda *arrays: np.concatenate(arrays), *parts)
@@ -341,14 +417,21 @@ class Merged(NamedTuple):
     """Distinct rows in hash order, with summed weights and how often each was seen.
 
     A prefix of ``rows`` is a sample of distinct rows; ``hashed`` (uint64) rises;
-    ``seen`` counts the given rows that each one stands for, ``place`` says which of
-    them each given row is.
+    ``seen`` counts the given rows that each one stands for, ``order`` has these, those
+    of a row side by side.
     """
 
     rows: Rows
     hashed: np.ndarray
     seen: np.ndarray
-    place: np.ndarray
+    order: np.ndarray
+
+    @property
+    def place(self) -> np.ndarray:
+        """Which of the rows each given row is."""
+        place = np.empty_like(self.order)
+        place[self.order] = np.repeat(np.arange(len(self.seen)), self.seen)
+        return place
 
     def interleaved(self, most: int = _PLENTY) -> Rows:
         """Spread observations that are alike evenly over the shuffled order.
@@ -359,6 +442,8 @@ class Merged(NamedTuple):
         others. Copies of one observation must have been left out before, see
         `repeats_of`.
         """
+        if len(self.seen) == len(self.order):
+            return self.rows
         suitable = min(most, _PLENTY) // self.rows.n_rows
         number = np.minimum(self.seen, np.clip(suitable, _MIN_COPIES, MAX_COPIES))
         if (number == 1).all():
@@ -371,11 +456,12 @@ class Merged(NamedTuple):
 def merged(rows: Rows) -> Merged:
     """Merge identical rows, summing their weights, and put them in hash order."""
     order, hashed, first = _hash_order(rows)
+    if len(first) == len(order):
+        return Merged(rows.take(order), hashed, np.ones_like(order), order)
     weight = np.add.reduceat(rows.weight[order], first)
     found = rows.take(order[first])._replace(weight=weight)
-    seen, place = np.diff(np.append(first, rows.n_rows)), np.empty_like(order)
-    place[order] = np.repeat(np.arange(len(first)), seen)
-    return Merged(found, hashed[first], seen, place)
+    seen = np.diff(np.append(first, rows.n_rows))
+    return Merged(found, hashed[first], seen, order)
 
 
 def _spread(hashed: np.ndarray, number: np.ndarray) -> np.ndarray:
@@ -394,31 +480,40 @@ def _hash_order(rows: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     columns = [*rows.table.x.T, *rows.table.codes.T, *targets.T]
     if rows.group is not None:  # equal rows of two groups stay two
         columns.append(rows.group)
-
-    def of_block(part: slice) -> tuple[np.ndarray, np.ndarray]:
-        own = [column[part] for column in columns]
-        rounded = [np.rint(_STEPS * column) for column in own]
-        return content_hash(rounded, ROW_ORDER), content_hash(own, ROW_ORDER)
-
-    each = zip(*in_blocks(of_block, rows.n_rows), strict=True)
-    hashed, exact = map(np.concatenate, each)
+    hashed = _hashed(columns, ROW_ORDER, STEPS)
     order = np.argsort(hashed)
-    # A sort by several keys takes three times as long.
-    if (np.diff(hashed[order]) == 0).any():
-        hashed = _told_apart(hashed, exact)
+    alike, exact = _alike(hashed[order]), np.zeros_like(hashed)
+    if len(alike):
+        tied = np.sort(order[alike])  # only these need an exact hash
+        few = (
+            [column[tied] for column in columns] if len(tied) < len(order) else columns
+        )
+        exact[tied] = _hashed(few, ROW_ORDER)
+        tied = order[alike]
+        told, hashed[tied] = _told_apart(hashed[tied], exact[tied])
+        if told:
+            order = np.argsort(hashed)
+            alike = _alike(hashed[order])
         # By weight at last: equal rows may be given in any order.
-        order = np.lexsort((rows.weight, exact, hashed))
+        tied = np.sort(order[alike])
+        order[alike] = tied[np.lexsort((rows.weight[tied], exact[tied], hashed[tied]))]
     hashed, exact = hashed[order], exact[order]
-    new = np.r_[True, (np.diff(hashed) != 0) | (np.diff(exact) != 0)]
-    return order, hashed, np.flatnonzero(new)
+    same = (hashed[1:] == hashed[:-1]) & (exact[1:] == exact[:-1])
+    return order, hashed, np.flatnonzero(np.append(True, ~same))
 
 
-def _told_apart(hashed: np.ndarray, exact: np.ndarray) -> np.ndarray:
-    """Mix exact hashes into rounded ones of distinct rows: they would stay together."""
-    order = np.lexsort((exact, hashed))
-    first = np.flatnonzero(np.r_[True, np.diff(hashed[order]) != 0])
-    count = np.diff(np.append(first, len(order)))
-    lowest, highest = exact[order[first]], exact[order[first + count - 1]]
-    several = np.zeros(len(order), bool)
-    several[order] = np.repeat(lowest != highest, count)
-    return np.where(several, mix(hashed ^ mix(exact)), hashed)
+def _alike(ranked: np.ndarray) -> np.ndarray:
+    """Places of sorted values that are equal to one beside them."""
+    same = ranked[1:] == ranked[:-1]
+    return np.flatnonzero(np.append(same, False) | np.append(False, same))
+
+
+def _told_apart(hashed: np.ndarray, exact: np.ndarray) -> tuple[bool, np.ndarray]:
+    """Mix exact hashes into rounded ones of distinct rows: they would stay together.
+
+    ``hashed`` rises. Also whether there are such rows.
+    """
+    first = np.flatnonzero(np.append(True, hashed[1:] != hashed[:-1]))
+    lowest, highest = (f.reduceat(exact, first) for f in (np.minimum, np.maximum))
+    several = np.repeat(lowest != highest, np.diff(np.append(first, len(hashed))))
+    return bool(several.any()), np.where(several, mix(hashed ^ mix(exact)), hashed)

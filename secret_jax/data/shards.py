@@ -4,7 +4,7 @@ Each device looks at blocks of its own rows: programs take a block, and nothing 
 sums, and a sample once, goes to the host.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,14 +16,24 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from secret_jax.data.columns import refuse_other_shapes
-from secret_jax.data.rows import ReadColumns, Table, sampling_factors, sampling_hash
+from secret_jax.data.rows import (
+    ROW_ORDER,
+    STEPS,
+    ReadColumns,
+    Rows,
+    Table,
+    rows_from,
+    sampling_factors,
+    sampling_hash,
+)
 from secret_jax.data.scaling import ColumnSums, joint_sums
 from secret_jax.data.schema import TableSchema
 from secret_jax.runtime.devices import computing_on, in_32_bits, rows_at_once
+from secret_jax.runtime.hashing import mix, mix_there
 from secret_jax.runtime.linalg import AnyArray
 from secret_jax.runtime.parallel import ROW_BLOCK, in_blocks
 from secret_jax.runtime.programs import program
-from secret_jax.runtime.shapes import bucket, next_power_of_two, padded
+from secret_jax.runtime.shapes import bucket, next_power_of_two, padded, room_for
 
 _SMALLEST_BLOCK = 1024
 # What float32 may take from a column, in deviations.
@@ -160,6 +170,33 @@ class RowShards:
 
         return np.concatenate(list(self.over_blocks(of_block, 12 * len(factors))))
 
+    def in_hash_order(
+        self, schema: TableSchema, targets: np.ndarray, weight: np.ndarray
+    ) -> Rows | None:
+        """Encode the rows of a single device in the order of `merged`, and leave them.
+
+        None: some repeat others. Behind them is room for programs. ``targets`` (n_rows,
+        n_outputs) are in units of their own.
+        """
+        ((_, x),) = self.parts
+        x, scaling = schema.in_order(x), scaling_of(schema, self)
+        units = np.array([schema.target_centers, schema.target_scales])
+        mass = None if (weight == weight[0]).all() else weight
+        with in_64_bits():
+            mass, targets = jax.device_put((mass, targets), x.device)
+            for apart in (False, True):
+                given = x, scaling, targets, units
+                order, n_alike = _hash_order(*given, apart=apart)
+                if not int(n_alike):
+                    break
+            else:
+                return None
+            found = _in_order(*given, mass, order, room=room_for(len(order)))
+        x, targets, mass = found
+        table = Table(x, np.zeros((len(order), 0), np.int32))
+        weight = weight if mass is None else np.asarray(mass)
+        return Rows(table, np.asarray(targets), weight)
+
     def blocks(
         self, schema: TableSchema, function: Callable[[Table, slice], Any], size: int
     ) -> Iterator[Any]:
@@ -197,15 +234,67 @@ def _bits_below(
     return jnp.packbits(sampling_hash(joint, factors) < limit)
 
 
+@program(static_argnames=("apart",))
+def _hash_order(
+    x: AnyArray, scaling: Scaling, targets: AnyArray, units: AnyArray, *, apart: bool
+) -> tuple[jax.Array, jax.Array]:
+    """Order of rows by content hash, and how many have that of another.
+
+    ``apart``: rows that differ by less than a step are told apart by exact content.
+    """
+    outputs = _scaled(targets, units).astype(jnp.float32)
+    columns = [*standardised(x[: len(outputs)], scaling).T, *outputs.T]
+    hashed = _content_hash([jnp.rint(STEPS * column) for column in columns])
+    row = jnp.arange(len(hashed), dtype=jnp.int32)
+    hashed, order = jax.lax.sort((hashed, row), num_keys=1, is_stable=False)
+    if apart:
+        same = hashed[1:] == hashed[:-1]
+        alike = jnp.append(same, False) | jnp.append(False, same)
+        exact = mix_there(hashed ^ mix_there(_content_hash(columns)[order]))
+        hashed = jnp.where(alike, exact, hashed)
+        pairs = hashed, order
+        hashed, order = jax.lax.sort(pairs, num_keys=1, is_stable=False)
+    return order, jnp.sum(hashed[1:] == hashed[:-1])
+
+
+def _content_hash(columns: Sequence[jax.Array]) -> jax.Array:
+    """See `secret_jax.data.rows.content_hash`; of float32, none of them subnormal."""
+    state: Any = mix(np.uint64(ROW_ORDER))
+    for column in columns:
+        bits = jax.lax.bitcast_convert_type(column, jnp.uint32).astype(jnp.uint64)
+        sign, size = bits >> np.uint64(31), bits & np.uint64(2**31 - 1)
+        # The same number of 64 bits: not every device has these.
+        wide = (size << np.uint64(29)) + np.uint64((1023 - 127) << 52)
+        wide = jnp.where(size == 0, np.uint64(0), wide | sign << np.uint64(63))
+        state = mix_there(state ^ wide)
+    return state
+
+
+@program(static_argnames=("room",))
+def _in_order(
+    x: AnyArray,
+    scaling: Scaling,
+    targets: AnyArray,
+    units: AnyArray,
+    weight: AnyArray | None,
+    order: AnyArray,
+    *,
+    room: int,
+) -> tuple[jax.Array, jax.Array, jax.Array | None]:
+    """Encoded rows in an order, with room behind them; scaled targets; weights."""
+    last = jnp.full(room - len(order), order[-1])
+    found = standardised(x[jnp.append(order, last)], scaling)
+    own = None if weight is None else weight[order]
+    return found, _scaled(targets[order], units), own
+
+
+def _scaled(targets: AnyArray, units: AnyArray) -> jax.Array:
+    """Targets in standardised units, in float64."""
+    return (targets - units[0]) / units[1]
+
+
 @program()
 def _chosen(x: AnyArray, index: AnyArray) -> jax.Array:
-    return x[index]
-
-
-@program(static_argnames=("size",))
-def rows_from(x: AnyArray, start: AnyArray, *, size: int) -> jax.Array:
-    """Take ``size`` rows from ``start`` on; past the end the last row repeats."""
-    index = jnp.minimum(start + jnp.arange(size), x.shape[0] - 1)
     return x[index]
 
 
