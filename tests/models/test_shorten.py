@@ -262,7 +262,8 @@ def test_near_copies_whose_moments_are_rounding_do_not_end_a_fit():
     assert slopes.tolist() == [[1.0, 0.0]]
     none, inverse, slopes = _backward(*one, limit=np.array([2.0]))
     assert none.tolist() == [[-1, -1]]
-    assert not inverse.any() and not slopes.any()
+    assert not inverse.any()
+    assert not slopes.any()
 
 
 AXES = {"splits": "cart", "max_depth": 1, "prune": None}
