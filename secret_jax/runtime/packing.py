@@ -85,6 +85,6 @@ class Packed:
 
 
 def _cast(words: jax.Array, dtype: np.dtype) -> jax.Array:
-    if dtype == bool:
+    if dtype.kind == "b":
         return _cast(words, np.dtype(np.uint8)) != 0
     return jax.lax.bitcast_convert_type(words, dtype).ravel()

@@ -12,6 +12,7 @@ from secret_jax.tree.structure import (
     StopReason,
     Tree,
 )
+from secret_jax.tree.totals import levels_of_splits
 
 _LINKS = ("left", "right", "parent", "further")  # node ids
 
@@ -60,9 +61,9 @@ def number_in_compact(tree: Tree, keep_children: np.ndarray) -> np.ndarray:
 def remaining(tree: Tree, keep_children: np.ndarray) -> np.ndarray:
     """Mask of the nodes that are in the result of `compact`, in order."""
     reachable = np.ones(tree.n_nodes, bool)
-    for node in range(1, tree.n_nodes):  # parents come before children
-        above = tree.parent[node]
-        reachable[node] = reachable[above] and keep_children[above]
+    for node in levels_of_splits(tree):
+        stays = reachable[node] & keep_children[node]
+        reachable[tree.left[node]] = reachable[tree.right[node]] = stays
     return reachable
 
 

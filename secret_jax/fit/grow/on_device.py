@@ -192,8 +192,8 @@ class OnDevice(Execution):
         most = self._n_devices * int(self._length.sum(axis=0).max())
         n_places = -(-room_for(most, _FEWEST_ROWS) // self._n_devices)
 
-        def sent(values: np.ndarray, parts: Sequence[Any]) -> Any:
-            each = (padded(values[part], n_places) for part in parts)
+        def sent(values: np.ndarray, parts: Sequence[Any], dtype: Any = None) -> Any:
+            each = (padded(values[part], n_places, dtype=dtype) for part in parts)
             if self._mesh is None:
                 return next(each)
             # One after the other, so that the host holds one.
@@ -203,22 +203,27 @@ class OnDevice(Execution):
             lies = NamedSharding(self._mesh, APART)
             return jax.make_array_from_single_device_arrays(shape, lies, there)
 
-        every: list[Any] = [slice(None)] * self._n_devices
+        begin, row = np.zeros_like(self._length), np.zeros(0, np.int32)
         if self._mesh is None:
-            parts, row = every, places.row.astype(np.int32)
-            table = resident(places.table)
-        else:
+            parts, table = [slice(None)], resident(places.table)
+            if places.begin is None:
+                row = sent(places.row, parts, np.int32)
+            else:
+                begin[:, 0] = places.begin
+        else:  # the rows of the places are sent
             parts = list(map(slice_positions, edges.T[:-1], edges.T[1:]))
             rows = [places.row[part] for part in parts]
             table = [sent(values, rows) for values in places.table]
-            row, self._places = np.arange(n_places, dtype=np.int32), parts
+            begin, self._places = np.cumsum(self._length, axis=0) - self._length, parts
+        ones = np.zeros(0, np.float32)  # are not sent
+        roots = padded(np.stack([begin, self._length], axis=-1), self._room)
         return laid_out(
             *table,
-            sent(row, every),
-            sent(places.targets, parts),
-            sent(places.weight.astype(np.float32), parts),
-            padded(self._length.astype(np.int32), self._room).T.ravel(),
-            n_tiles=-(-n_places // tile) + self._room,
+            row,
+            sent(places.targets, parts, np.float32),
+            ones if self._unweighted else sent(places.weight, parts, np.float32),
+            roots.swapaxes(0, 1).reshape(-1, 2).astype(np.int32),  # device by device
+            n_places=n_places,
             tile=tile,
             triton=self._traced.triton,
             mesh=self._mesh,
@@ -226,9 +231,9 @@ class OnDevice(Execution):
 
     def _given(self, n_new: np.ndarray) -> Packed:
         """Nodes whose rows all go left, with room for so many as are wanted of each."""
-        n_nodes, schema = n_new.sum(), self._schema
-        if n_nodes > self._room:
-            more = bucket(n_nodes, smallest=self._room) - self._room
+        side, schema = np.flatnonzero(n_new[:, None] > np.arange(2)), self._schema
+        if len(side) > self._room:
+            more = bucket(len(side), smallest=self._room) - self._room
             with self._in_its_memory():
                 self._tiles = roomier(self._tiles, n_nodes=more, mesh=self._mesh)
             self._room += more
@@ -237,7 +242,7 @@ class OnDevice(Execution):
             self._room, self._n_devices, schema.n_columns, n_categories
         ).zeros()
         given: Given = packed.apart()
-        given.kept[: len(n_new)] = n_new[:, None] > np.arange(2)
+        given.side[: len(side)] = 1 + side
         given.start[: len(n_new)] = self._start
         return packed
 
@@ -312,7 +317,7 @@ def _layout_of_given(
 ) -> Layout:
     return Layout.of(
         Given(
-            kept=np.empty((n_nodes, 2), bool),
+            side=np.empty(n_nodes, np.int32),
             start=np.empty((n_nodes, n_devices), np.int32),
             discrete=np.empty(n_nodes, bool),
             attribute=np.empty(n_nodes, np.int32),

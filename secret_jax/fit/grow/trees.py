@@ -120,10 +120,7 @@ def with_leaf_models(
         trees = [found[i] for i in anew]
 
         def part(root: Root) -> Rows:
-            table, every = rows.table, np.arange(rows.n_rows)
-            if not np.array_equal(root.rows, every):  # else it stays where it is
-                table = table.take(root.rows)
-            return Rows(table, *root.lesson(rows))
+            return Rows(rows.table.take(root.where), *root.lesson(rows))
 
         def parts() -> list[Rows]:
             return [part(roots[i]) for i in anew]
