@@ -41,22 +41,6 @@ def _cart(n_rows: int, random: np.random.Generator) -> tuple[Any, np.ndarray]:
     return _frame(X).astype(str), y  # all its attributes are discrete
 
 
-def houses(n_rows: int, random: np.random.Generator) -> tuple[Any, np.ndarray]:
-    """House values on a map, skewed attributes, a ceiling on the target."""
-    place = random.uniform(size=(n_rows, 2))
-    centers = np.array([[0.2, 0.7], [0.6, 0.3], [0.65, 0.8]])
-    distance = np.linalg.norm(place[:, None] - centers, axis=2).min(axis=1)
-    income = random.lognormal(1.2, 0.45, n_rows)
-    rooms = 5 + random.gamma(2.0, 0.5, n_rows)
-    people = random.lognormal(7.0, 0.7, n_rows)
-    age = random.integers(1, 53, n_rows)
-    value = 0.4 * income + 3.0 * np.exp(-8 * distance) + 0.008 * age
-    value *= np.exp(0.2 * random.normal(size=n_rows))
-    columns = {"income": income, "rooms": rooms, "people": people, "age": age}
-    columns |= {"latitude": place[:, 0], "longitude": place[:, 1]}
-    return pandas.DataFrame(columns), np.minimum(value, 5.0)
-
-
 def heavy_tails(n_rows: int, random: np.random.Generator) -> tuple[Any, np.ndarray]:
     """Friedman's function with noise of two degrees of freedom: no finite variance."""
     X, y = sklearn_datasets.make_friedman1(n_rows, random_state=_seed(random))
@@ -123,7 +107,6 @@ GENERATORS: dict[str, Generator] = {
     **{f"{k}_noise": _of(f, 20, noise=level) for k, (f, level) in _friedman.items()},
     "sparse": _of(sklearn_datasets.make_sparse_uncorrelated, n_features=20),
     "swiss_roll": _of(sklearn_datasets.make_swiss_roll, noise=0.1),
-    "houses": houses,
     "heavy_tails": heavy_tails,
     "lognormal": lognormal,
     "repeated": repeated,

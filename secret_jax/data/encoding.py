@@ -26,6 +26,7 @@ from secret_jax.data.rows import (
     Repeats,
     Rows,
     Table,
+    all_one,
     every_copy,
     merged,
     repeats_of,
@@ -189,7 +190,7 @@ class TableSource:
 
     @property
     def total_weight(self) -> float:
-        return float(self.weight.sum())
+        return float(self.n_rows if all_one(self.weight) else self.weight.sum())
 
     def blocks(self, function: Callable[[Rows], Any], size: int) -> Iterator[Any]:
         """See `RowSource`; rows of weight zero, at the end of a block, are its fill."""
@@ -226,7 +227,7 @@ class TableSource:
         rows = self.on_host(index)
         table = Unencoded(self.schema, rows.columns.take(None)).encoded()
         targets = self.schema.scale_targets(rows.targets)
-        return Rows(table, targets, rows.weight, rows.group)
+        return Rows(table, targets, np.ascontiguousarray(rows.weight), rows.group)
 
     def below(self, n_wanted: int) -> np.ndarray | None:
         """Find about ``n_wanted`` rows of least hashes; None if there are no more."""

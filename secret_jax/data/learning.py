@@ -17,7 +17,7 @@ from secret_jax.data.columns import (
     sorted_categories,
 )
 from secret_jax.data.dates import DAYS, PARTS
-from secret_jax.data.rows import ReadColumns
+from secret_jax.data.rows import ReadColumns, all_count
 from secret_jax.data.scaling import (
     ColumnSums,
     column_sums,
@@ -150,7 +150,7 @@ class Learner:
                 (columns[i][:n] == targets[:n, k]).all() for n in (_FIRST_ROWS, None)
             )
         }
-        if not weight.all():
+        if not all_count(weight):
             used = weight > 0
             columns, weight = [column[used] for column in columns], weight[used]
         discrete = self.attributes.of_role(Role.DISCRETE)

@@ -24,9 +24,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from secret_jax.runtime.devices import in_32_bits
-from secret_jax.runtime.hashing import mix
+from secret_jax.runtime.hashing import mix, mix_in_place
 from secret_jax.runtime.linalg import AnyArray
-from secret_jax.runtime.parallel import in_blocks
+from secret_jax.runtime.parallel import ROW_BLOCK, in_blocks
 from secret_jax.runtime.programs import program
 from secret_jax.runtime.shapes import room_for
 
@@ -57,13 +57,32 @@ MAX_COPIES, _MIN_COPIES = 50, 5
 _PLENTY = 1 << 16
 
 
-def content_hash(columns: list[np.ndarray], seed: int) -> np.ndarray:
-    """Hash the content of every row, to put rows in order."""
-    state = np.broadcast_to(mix(np.uint64(seed)), columns[0].shape)
+def unweighted(n_rows: int) -> np.ndarray:
+    """Weights of one each: a single number, read-only, however many the rows."""
+    return np.broadcast_to(1.0, n_rows)
+
+
+def all_one(weight: np.ndarray) -> bool:
+    """Whether weights are those of `unweighted`: nobody looks at them all."""
+    return weight.strides == (0,) and weight.size > 0 and bool(weight[0] == 1.0)
+
+
+def all_count(weight: np.ndarray) -> bool:
+    """Whether no row has the weight zero."""
+    return all_one(weight) or bool(weight.all())
+
+
+def content_hash(
+    columns: Sequence[np.ndarray], seed: int, steps: float | None = None
+) -> np.ndarray:
+    """Hash the content of every row, to put rows in order; ``steps``: rounded so."""
+    state = np.full(columns[0].shape, mix(np.uint64(seed)))
+    number, spare = np.empty(state.shape), np.empty_like(state)
     for column in columns:
-        # + 0.0 turns -0.0 into 0.0, which compares equal and must hash equal.
-        bits = (np.asarray(column, np.float64) + 0.0).view(np.uint64)
-        state = mix(state ^ bits)
+        number[...] = column if steps is None else np.rint(steps * column)
+        number += 0.0  # -0.0 compares equal to 0.0, and must hash equal
+        state ^= number.view(np.uint64)
+        mix_in_place(state, spare)
     return state
 
 
@@ -158,13 +177,11 @@ def repeats_of(
     ``numbers`` are columns (n_rows,), ``codes`` (n_rows, n_discrete), ``targets``
     (n_rows, n_outputs), ``group`` as in `Rows`; ``times``: how often each was given.
     """
+    if times is None and _all_differ(numbers, targets):
+        return None
     columns = [*numbers, *codes.T]
     others = [*targets.T] if group is None else [*targets.T, group]
-
-    def of_block(rows: slice) -> np.ndarray:
-        return content_hash([column[rows] for column in [*columns, *others]], _SEED)
-
-    hashed = np.concatenate(list(in_blocks(of_block, len(targets))))
+    hashed = _hashed([*columns, *others], _SEED)
     ranked = np.sort(hashed)
     if times is None and (ranked[1:] != ranked[:-1]).all():
         return None
@@ -186,6 +203,27 @@ def repeats_of(
     if not discrete and differ.sum() < _SHARE_THAT_DIFFERS * len(differ):
         number = np.ones_like(number)
     return Repeats(first, member, number)
+
+
+def _all_differ(numbers: Sequence[np.ndarray], targets: np.ndarray) -> bool:
+    """Whether a column and a target tell all rows apart; not where a number misses."""
+    key = targets[:, 0]
+    if len(numbers):
+        with np.errstate(over="ignore", invalid="ignore"):
+            key = key + np.pi * np.asarray(numbers[0], np.float64)
+    key = np.sort(key)
+    return bool((key[1:] > key[:-1]).all())
+
+
+def _hashed(
+    columns: Sequence[np.ndarray], seed: int, steps: float | None = None
+) -> np.ndarray:
+    """See `content_hash`; in blocks processed in parallel."""
+
+    def of_block(rows: slice) -> np.ndarray:
+        return content_hash([column[rows] for column in columns], seed, steps)
+
+    return np.concatenate(list(in_blocks(of_block, len(columns[0]))))
 
 
 def distinct(hashed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -330,7 +368,8 @@ class Rows(NamedTuple):
         """Select rows."""
         table = self.table.take(index)
         group = None if self.group is None else self.group[index]
-        return Rows(table, self.targets[index], self.weight[index], group)
+        known = (_taken(each, index) for each in (self.targets, self.weight))
+        return Rows(table, *known, group)
 
 
 def every_copy(n_rows: int) -> int:
@@ -343,7 +382,15 @@ def _taken(array: Any, index: np.ndarray | slice) -> Any:
     if isinstance(index, slice) or not array.size:
         return array[index]
     index = np.flatnonzero(index) if index.dtype == bool else index
-    return array.take(index, axis=0)
+    found = np.empty((len(index), *array.shape[1:]), array.dtype)
+
+    def of_block(rows: slice) -> None:
+        # Without a mode NumPy writes to memory of its own first.
+        array.take(index[rows], 0, found[rows], mode="wrap")
+
+    for _ in in_blocks(of_block, len(index), 4 * ROW_BLOCK):
+        pass
+    return found
 
 
 def join(parts: list[Rows]) -> Rows:
@@ -370,14 +417,21 @@ class Merged(NamedTuple):
     """Distinct rows in hash order, with summed weights and how often each was seen.
 
     A prefix of ``rows`` is a sample of distinct rows; ``hashed`` (uint64) rises;
-    ``seen`` counts the given rows that each one stands for, ``place`` says which of
-    them each given row is.
+    ``seen`` counts the given rows that each one stands for, ``order`` has these, those
+    of a row side by side.
     """
 
     rows: Rows
     hashed: np.ndarray
     seen: np.ndarray
-    place: np.ndarray
+    order: np.ndarray
+
+    @property
+    def place(self) -> np.ndarray:
+        """Which of the rows each given row is."""
+        place = np.empty_like(self.order)
+        place[self.order] = np.repeat(np.arange(len(self.seen)), self.seen)
+        return place
 
     def interleaved(self, most: int = _PLENTY) -> Rows:
         """Spread observations that are alike evenly over the shuffled order.
@@ -388,6 +442,8 @@ class Merged(NamedTuple):
         others. Copies of one observation must have been left out before, see
         `repeats_of`.
         """
+        if len(self.seen) == len(self.order):
+            return self.rows
         suitable = min(most, _PLENTY) // self.rows.n_rows
         number = np.minimum(self.seen, np.clip(suitable, _MIN_COPIES, MAX_COPIES))
         if (number == 1).all():
@@ -400,11 +456,12 @@ class Merged(NamedTuple):
 def merged(rows: Rows) -> Merged:
     """Merge identical rows, summing their weights, and put them in hash order."""
     order, hashed, first = _hash_order(rows)
+    if len(first) == len(order):
+        return Merged(rows.take(order), hashed, np.ones_like(order), order)
     weight = np.add.reduceat(rows.weight[order], first)
     found = rows.take(order[first])._replace(weight=weight)
-    seen, place = np.diff(np.append(first, rows.n_rows)), np.empty_like(order)
-    place[order] = np.repeat(np.arange(len(first)), seen)
-    return Merged(found, hashed[first], seen, place)
+    seen = np.diff(np.append(first, rows.n_rows))
+    return Merged(found, hashed[first], seen, order)
 
 
 def _spread(hashed: np.ndarray, number: np.ndarray) -> np.ndarray:
@@ -423,31 +480,40 @@ def _hash_order(rows: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     columns = [*rows.table.x.T, *rows.table.codes.T, *targets.T]
     if rows.group is not None:  # equal rows of two groups stay two
         columns.append(rows.group)
-
-    def of_block(part: slice) -> tuple[np.ndarray, np.ndarray]:
-        own = [column[part] for column in columns]
-        rounded = [np.rint(STEPS * column) for column in own]
-        return content_hash(rounded, ROW_ORDER), content_hash(own, ROW_ORDER)
-
-    each = zip(*in_blocks(of_block, rows.n_rows), strict=True)
-    hashed, exact = map(np.concatenate, each)
+    hashed = _hashed(columns, ROW_ORDER, STEPS)
     order = np.argsort(hashed)
-    # A sort by several keys takes three times as long.
-    if (np.diff(hashed[order]) == 0).any():
-        hashed = _told_apart(hashed, exact)
+    alike, exact = _alike(hashed[order]), np.zeros_like(hashed)
+    if len(alike):
+        tied = np.sort(order[alike])  # only these need an exact hash
+        few = (
+            [column[tied] for column in columns] if len(tied) < len(order) else columns
+        )
+        exact[tied] = _hashed(few, ROW_ORDER)
+        tied = order[alike]
+        told, hashed[tied] = _told_apart(hashed[tied], exact[tied])
+        if told:
+            order = np.argsort(hashed)
+            alike = _alike(hashed[order])
         # By weight at last: equal rows may be given in any order.
-        order = np.lexsort((rows.weight, exact, hashed))
+        tied = np.sort(order[alike])
+        order[alike] = tied[np.lexsort((rows.weight[tied], exact[tied], hashed[tied]))]
     hashed, exact = hashed[order], exact[order]
-    new = np.r_[True, (np.diff(hashed) != 0) | (np.diff(exact) != 0)]
-    return order, hashed, np.flatnonzero(new)
+    same = (hashed[1:] == hashed[:-1]) & (exact[1:] == exact[:-1])
+    return order, hashed, np.flatnonzero(np.append(True, ~same))
 
 
-def _told_apart(hashed: np.ndarray, exact: np.ndarray) -> np.ndarray:
-    """Mix exact hashes into rounded ones of distinct rows: they would stay together."""
-    order = np.lexsort((exact, hashed))
-    first = np.flatnonzero(np.r_[True, np.diff(hashed[order]) != 0])
-    count = np.diff(np.append(first, len(order)))
-    lowest, highest = exact[order[first]], exact[order[first + count - 1]]
-    several = np.zeros(len(order), bool)
-    several[order] = np.repeat(lowest != highest, count)
-    return np.where(several, mix(hashed ^ mix(exact)), hashed)
+def _alike(ranked: np.ndarray) -> np.ndarray:
+    """Places of sorted values that are equal to one beside them."""
+    same = ranked[1:] == ranked[:-1]
+    return np.flatnonzero(np.append(same, False) | np.append(False, same))
+
+
+def _told_apart(hashed: np.ndarray, exact: np.ndarray) -> tuple[bool, np.ndarray]:
+    """Mix exact hashes into rounded ones of distinct rows: they would stay together.
+
+    ``hashed`` rises. Also whether there are such rows.
+    """
+    first = np.flatnonzero(np.append(True, hashed[1:] != hashed[:-1]))
+    lowest, highest = (f.reduceat(exact, first) for f in (np.minimum, np.maximum))
+    several = np.repeat(lowest != highest, np.diff(np.append(first, len(hashed))))
+    return bool(several.any()), np.where(several, mix(hashed ^ mix(exact)), hashed)

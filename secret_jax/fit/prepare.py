@@ -151,7 +151,7 @@ def _observed(
 def _matched(schema: TableSchema, given: CheckedRows) -> TableSource:
     """Match rows with a schema on the host, without rows of weight zero."""
     X, targets, weight, group = given.counting()
-    columns = matched(schema, read_columns(X), given.weight > 0)
+    columns = matched(schema, read_columns(X), given.used)
     return TableSource(schema, columns, targets, weight, group)
 
 
@@ -170,7 +170,8 @@ def _measured_there(
     X, weight, options = given.X, given.weight, plan.columns
     chosen = options.categorical_features, options.split_features
     plain = chosen == (None, None) and options.use_regressors and not options.unused
-    if not (plain and given.on_device and given.group is None and weight.all()):
+    plain = plain and given.group is None and given.used is None
+    if not (plain and given.on_device):
         return None
     shards, names = as_they_lie(X).beside(given.y), given.target_names
     sums, n_columns = shards.sums(weight), X.shape[1]
@@ -229,7 +230,7 @@ def in_units_of(
     center, scale = moments_of(sums, names, of_target=True)
     centers, scales = tuple(center.tolist()), tuple(scale.tolist())
     schema = replace(schema, target_centers=centers, target_scales=scales)
-    return with_units_of(loss, schema, targets, weight)
+    return with_units_of(loss, schema, targets, np.ascontiguousarray(weight))
 
 
 def scaled_schema(
@@ -240,7 +241,7 @@ def scaled_schema(
     ``index``: of the rows of the sample; None: all.
     """
     some = slice(None) if index is None else index
-    targets, weight = source.targets[some], source.weight[some]
+    targets, weight = source.targets[some], np.ascontiguousarray(source.weight[some])
     schema = with_units_of(loss, source.schema, targets, weight)
     told = targets if loss.link == "identity" else None  # else no lines explain them
     if not tail_share:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from scipy.linalg import lapack
 
 from secret_jax.data.rows import Rows
@@ -67,9 +67,12 @@ def with_short_equations(
     return replace(short, full_error=full_error)
 
 
-def numbers_of_leaves(tree: Tree, rows: Rows, tolerance: float) -> np.ndarray:
+def numbers_of_leaves(
+    tree: Tree, rows: Rows, tolerance: float, statistics: NodeStatistics | None = None
+) -> np.ndarray:
     """Count the numbers in the short equations that nodes would have as leaves."""
-    statistics = node_statistics(tree, rows)
+    if statistics is None:
+        statistics = node_statistics(tree, rows)
     short = shortened(tree, statistics, tolerance, rows)
     return np.count_nonzero(short.coefficient[..., 1:], axis=(1, 2)) + tree.n_outputs
 
@@ -293,21 +296,39 @@ def _moments(
         covariance[node] *= own[node]
         covariance[node] += (1.0 - own[node]) * covariance[parent]
         asked[node] = asked[parent] | used[parent]
-    for column in np.flatnonzero(asked.any(axis=0)):
+    _without_fixed(covariance, statistics, asked, inputs[:n])
+    return covariance
+
+
+def _without_fixed(
+    covariance: Float[np.ndarray, "n_nodes n n"],
+    statistics: NodeStatistics,
+    asked: Bool[np.ndarray, "n_nodes n_inputs"],
+    column: Int[np.ndarray, " n"],
+) -> None:
+    """Drop, in place, what splits above nodes have fixed of the columns they ask."""
+    scatter, rounding = statistics.scatter, statistics.rounding
+    least = CONSTANT * np.maximum(statistics.weight, 1.0)
+    count = np.bincount(column)
+    # What a single regressor says of its column is there, or it is not.
+    square = np.einsum("nii->ni", scatter)[:, : len(column)]
+    noise = np.maximum(least[:, None], rounding[:, None] * np.maximum(square, 0.0))
+    fixed = asked[:, column] & ~(square > noise) & (count[column] == 1)
+    covariance[fixed] = 0.0
+    covariance.transpose(0, 2, 1)[fixed] = 0.0
+    for several in np.flatnonzero(count > 1):
         place, node = (
-            np.flatnonzero(inputs[:n] == column),
-            np.flatnonzero(asked[:, column]),
+            np.flatnonzero(column == several),
+            np.flatnonzero(asked[:, several]),
         )
-        square, axes = np.linalg.eigh(statistics.scatter[np.ix_(node, place, place)])
-        rounding = statistics.rounding[node] * square.max(axis=1, initial=0.0)
-        least = np.maximum(CONSTANT * np.maximum(weight[node], 1.0), rounding)
-        varies = square > least[:, None]
-        fixed = ~varies.all(axis=1)
-        axes = np.where(varies[fixed, None], axes[fixed], 0.0)
-        varying, node = axes @ axes.transpose(0, 2, 1), node[fixed, None]
+        square, axes = np.linalg.eigh(scatter[np.ix_(node, place, place)])
+        noise = rounding[node] * square.max(axis=1, initial=0.0)
+        varies = square > np.maximum(least[node], noise)[:, None]
+        some = ~varies.all(axis=1)
+        axes = np.where(varies[some, None], axes[some], 0.0)
+        varying, node = axes @ axes.transpose(0, 2, 1), node[some, None]
         covariance[node, place] = varying @ covariance[node, place]
         covariance[node, :, place] = varying @ covariance[node, :, place]
-    return covariance
 
 
 def _sets(

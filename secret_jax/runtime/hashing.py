@@ -12,11 +12,18 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 def mix(value: np.ndarray | np.uint64) -> np.ndarray:
     """Apply a round of the splitmix64 finaliser (Steele, Lea & Flood 2014), uint64."""
-    with np.errstate(over="ignore"):
-        value = np.asarray(value, np.uint64) + _GOLDEN
-        value = (value ^ (value >> np.uint64(30))) * _M1
-        value = (value ^ (value >> np.uint64(27))) * _M2
-        return value ^ (value >> np.uint64(31))
+    value = np.array(value, np.uint64)
+    mix_in_place(value, np.empty_like(value))
+    return value[()]
+
+
+def mix_in_place(value: np.ndarray, spare: np.ndarray) -> None:
+    """Apply `mix` to an array; ``spare``, of its shape and type, is overwritten."""
+    value += _GOLDEN
+    for shift, factor in ((30, _M1), (27, _M2)):
+        value ^= np.right_shift(value, np.uint64(shift), out=spare)
+        value *= factor
+    value ^= np.right_shift(value, np.uint64(31), out=spare)
 
 
 def random_numbers(key: np.ndarray, n: int) -> np.ndarray:

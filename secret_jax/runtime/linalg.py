@@ -34,7 +34,7 @@ _OF_NUMPY = (np.ndarray, np.generic)
 # Of fewer matrices LAPACK takes one after the other in less time.
 _FEW = 24
 # Squarings of a matrix, and the logarithm of the largest number that they may lead to.
-_N_SQUARINGS, _LARGEST = 7, 70.0
+N_SQUARINGS, _LARGEST = 7, 70.0
 
 
 def namespace(array: Any) -> Any:
@@ -271,17 +271,22 @@ def leading_eigenvectors(
     return each(lambda matrix: _by_powers(matrix, n), matrix.ndim - 2)(matrix)
 
 
+def squarings_together(m: int) -> int:
+    """Squarings of m x m numbers of at most one before they need a smaller unit."""
+    # Their eigenvalues are at most m.
+    return int(np.log2(_LARGEST / np.log(max(m, 2))))
+
+
 def _by_powers(matrix: Float[Array, "m m"], n: int) -> Float[Array, "n m"]:
     def normed(matrix):
         largest = jnp.max(jnp.abs(matrix), keepdims=True)
         return matrix / jnp.where(largest > 0, largest, 1.0)
 
-    # Eigenvalues of m x m numbers of at most one are at most m.
-    together = int(np.log2(_LARGEST / np.log(max(len(matrix), 2))))
+    together = squarings_together(len(matrix))
     rest, found = matrix, []
     for _ in range(n):
         power = rest = normed(rest)
-        for i in range(_N_SQUARINGS):
+        for i in range(N_SQUARINGS):
             power = normed(power) if i and not i % together else power
             power = small_matmul(power, power)
         # Nearly v v': every column is along v, none is longer than the diagonal says.

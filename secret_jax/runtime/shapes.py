@@ -33,10 +33,12 @@ def room_for(n_rows: int, fewest: int = _FEWEST_ROWS) -> int:
     return -(-n_rows // step) * step
 
 
-def padded(values: np.ndarray, n: int, fill: float = 0) -> np.ndarray:
+def padded(
+    values: np.ndarray, n: int, fill: float = 0, *, dtype: Any = None
+) -> np.ndarray:
     """Pad values to ``n`` entries along the first axis with ``fill``."""
     # Zeros are not written: padding that nobody reads costs nothing.
-    longer = np.zeros((n, *values.shape[1:]), values.dtype)
+    longer = np.zeros((n, *values.shape[1:]), dtype or values.dtype)
     longer[: len(values)] = values
     if fill:
         longer[len(values) :] = fill

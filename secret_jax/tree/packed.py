@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from secret_jax.runtime.linalg import AnyArray, matmul, namespace
+from secret_jax.runtime.packing import Packed
 from secret_jax.runtime.programs import program
 from secret_jax.runtime.shapes import next_power_of_two, padded
 from secret_jax.tree.reshape import joined
@@ -342,8 +343,13 @@ def programmed(tree: Tree, n: int = 0) -> PackedTrees:
 
 
 @program()
-def leaf_ids(x: jax.Array, codes: jax.Array, tree: PackedTrees) -> tuple[jax.Array]:
-    """Node id of every row's leaf, (n_rows,); rows come first in ``x``, ``codes``."""
+def leaf_ids(x: jax.Array, codes: jax.Array, packed: Packed) -> tuple[jax.Array]:
+    """Node id of every row's leaf, (n_rows,); rows come first in ``x``, ``codes``.
+
+    ``packed``: a tree, and of other functions of blocks what else they are told.
+    """
+    tree: PackedTrees
+    (tree,) = packed.apart()
     return (tree.node[tree.leaves(x.T, codes.T, jnp)[0]],)
 
 
@@ -356,14 +362,12 @@ def values_of(tree: PackedTrees, x: jax.Array, codes: jax.Array) -> jax.Array:
 
 
 @program()
-def sum_of_trees(
-    x: jax.Array,
-    codes: jax.Array,
-    trees: PackedTrees,
-    steps: jax.Array,
-    n_trees: jax.Array,
-) -> tuple[jax.Array]:
-    """Weighted sum of the first ``n_trees`` of stacked trees, (n_outputs, n_rows)."""
+def sum_of_trees(x: jax.Array, codes: jax.Array, packed: Packed) -> tuple[jax.Array]:
+    """Weighted sum of trees, (n_outputs, n_rows).
+
+    ``packed``: stacked trees, their weights, and how many of them count.
+    """
+    trees, steps, n_trees = packed.apart()
 
     def add(which: jax.Array, total: jax.Array) -> jax.Array:
         tree = jax.tree.map(lambda array: array[which], trees)

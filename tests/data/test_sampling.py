@@ -1,5 +1,8 @@
 """Which rows, by their content alone: an order, a sample, a hold-out part."""
 
+import struct
+from collections import defaultdict
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -170,6 +173,9 @@ def test_measurements_are_copies_of_one_however_they_come_to_repeat(rng):
     for rows in (bootstrap, oversampled, np.r_[np.arange(300), 7]):
         assert (number_of(x[rows], y[rows]) == 1).all()
         assert (number_of(x[rows], (y > 0)[rows]) == 1).all()  # classes
+    x[::9, 0] = np.nan  # what is missing is the same in every row
+    assert number_of(x, y) is None
+    assert (number_of(x[bootstrap], y[bootstrap]) == 1).all()
     # Equal rows of two groups are two.
     group = np.repeat([0.0, 1.0], 300)
     assert number_of(np.tile(x, (2, 1)), np.tile(y, 2), group=group) is None
@@ -269,7 +275,8 @@ def test_identical_rows_are_merged_and_nothing_else(rng):
     which = np.repeat(np.arange(200), rng.integers(1, 5, 200))
     copies = whole.take(rng.permutation(which))
     copies = copies._replace(weight=rng.uniform(0.5, 2.0, len(which)))
-    found, _, seen, place = merged(copies)
+    of_copies = merged(copies)
+    found, seen, place = of_copies.rows, of_copies.seen, of_copies.place
     np.testing.assert_array_equal(found.take(place).table.x, copies.table.x)
     np.testing.assert_array_equal(found.take(place).targets, copies.targets)
     assert found.n_rows == 200
@@ -277,6 +284,61 @@ def test_identical_rows_are_merged_and_nothing_else(rng):
     assert np.array_equal(found.targets, shuffled(found).targets)
     for own, other in zip(weighed(found), weighed(copies), strict=True):
         np.testing.assert_allclose(own, other, rtol=1e-12)
+
+
+def in_hash_order(rows: Rows) -> list[int]:
+    """The order of rows, written as it is told, with Python's numbers."""
+
+    def mixed(value: int) -> int:  # splitmix64
+        value = (value + 0x9E3779B97F4A7C15) % 2**64
+        value = (value ^ value >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+        value = (value ^ value >> 27) * 0x94D049BB133111EB % 2**64
+        return value ^ value >> 31
+
+    def hashed(row: list[float]) -> int:
+        state = mixed(0)
+        for value in row:
+            bits = struct.pack("d", value or 0.0)  # zero has one sign
+            state = mixed(state ^ struct.unpack("Q", bits)[0])
+        return state
+
+    content = np.column_stack([*rows.table, rows.targets.astype("f4")])
+    exact = [hashed(row) for row in content.tolist()]
+    rounded = [hashed([round(1024 * v) for v in row]) for row in content.tolist()]
+    alike = defaultdict(set)
+    for own, other in zip(rounded, exact, strict=True):
+        alike[own].add(other)
+    key = [
+        (mixed(own ^ mixed(other)) if len(alike[own]) > 1 else own, other, weight)
+        for own, other, weight in zip(rounded, exact, rows.weight, strict=True)
+    ]
+    return sorted(range(rows.n_rows), key=key.__getitem__)
+
+
+@pytest.mark.parametrize("kind", ["measured", "truths", "heavy tails", "copies"])
+def test_the_order_is_that_of_plain_hashes(rng, kind):
+    n_rows = 300
+    x = {
+        "measured": rng.normal(size=(n_rows, 2)),
+        "truths": rng.integers(0, 2, (n_rows, 2)),
+        "heavy tails": rng.standard_cauchy((n_rows, 2)) ** 3 / 1e6,
+        "copies": rng.normal(size=(90, 2))[rng.integers(0, 90, n_rows)],
+    }[kind]
+    # Multiples of 1/4096, so that rounding is exact; both signs of zero.
+    x = (np.round(x * 4096) / 4096).astype(np.float32)
+    x[::7, 0], x[1::7, 0] = 0.0, -0.0
+    codes = rng.integers(-1, 2, (n_rows, 1)).astype(np.int32)
+    targets = np.round(x[:, 1:] + 0.25 * codes, 2)
+    rows = Rows(Table(x, codes), targets, rng.uniform(0.5, 2.0, n_rows))
+    order = in_hash_order(rows)
+    found = merged(rows)
+    np.testing.assert_array_equal(found.order, order)
+    content = together(rows)[:, :-1]
+    assert found.rows.n_rows == len(np.unique(content, axis=0))
+    np.testing.assert_array_equal(found.rows.take(found.place).targets, targets)
+    if found.rows.n_rows == n_rows:
+        assert found.interleaved() is found.rows
+    assert (found.rows.n_rows == n_rows) == (kind == "measured")
 
 
 def interleaved(content: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -111,7 +111,7 @@ def _penalties_of_splits(
     saved, more = saves.tolist()
     going: dict[int, list[tuple[float, int]]] = {}  # rising: the last goes first
     alpha = np.full(tree.n_nodes, np.inf)
-    inner = np.concatenate(levels)[::-1]  # children come first
+    inner = np.flatnonzero(~tree.is_leaf)[::-1]  # children come first
     triples = (ids.tolist() for ids in (inner, left[inner], right[inner]))
     for node, one, other in zip(*triples, strict=True):
         later = going[node] = going.pop(one, [])
