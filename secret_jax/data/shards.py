@@ -22,6 +22,7 @@ from secret_jax.data.rows import (
     ReadColumns,
     Rows,
     Table,
+    all_one,
     rows_from,
     sampling_factors,
     sampling_hash,
@@ -239,8 +240,7 @@ class RowShards:
 
 def _unless_one(weight: np.ndarray) -> np.ndarray | None:
     """Weights; None where all are one, and none need to be sent."""
-    alike = weight.strides == (0,) and weight[0] == 1.0
-    return None if alike or (weight == 1.0).all() else weight
+    return None if all_one(weight) or (weight == 1.0).all() else weight
 
 
 @program()
@@ -329,7 +329,8 @@ def _in_order(
 
 def _scaled(targets: AnyArray, units: AnyArray) -> jax.Array:
     """Targets in standardised units, in float64."""
-    return (targets.reshape(len(targets), -1) - units[0]) / units[1]
+    targets = targets.reshape(len(targets), -1).astype(jnp.float64)
+    return (targets - units[0]) / units[1]
 
 
 @program()
