@@ -36,7 +36,8 @@ from secret_jax.runtime.parallel import ROW_BLOCK, in_blocks
 from secret_jax.runtime.programs import program
 from secret_jax.runtime.shapes import bucket, next_power_of_two, padded, room_for
 
-_SMALLEST_BLOCK = 1024
+# Leaves for which blocks have room.
+_SMALLEST_BLOCK, _LEAVES = 1024, 128
 # What float32 may take from a column, in deviations.
 _ROUNDING = 1e-6
 
@@ -224,17 +225,31 @@ class RowShards:
         return Rows(table, np.asarray(outputs), weight)
 
     def blocks(
-        self, schema: TableSchema, function: Callable[[Table, slice], Any], size: int
+        self,
+        schema: TableSchema,
+        function: Callable[[Table, slice, jax.Array | None], Any],
+        size: int,
     ) -> Iterator[Any]:
-        """Apply a function to encoded blocks; accelerators take larger ones."""
+        """Apply a function to encoded blocks; accelerators take larger ones.
+
+        Its last argument are scaled targets, where they lie beside the rows.
+        """
         scaling = scaling_of(schema, self)
+        units = np.array([schema.target_centers, schema.target_scales])
 
         def of_block(block: jax.Array, rows: slice) -> Any:
+            own = self.targets
+            if own is not None:
+                own = rows_from(own, rows.start, size=len(block))
+                with in_64_bits():
+                    own = _outputs(own, units)
             x = encoded_block(schema.in_order(block), scaling)
-            return function(Table(x, np.zeros((len(block), 0), np.int32)), rows)
+            codes = np.zeros((rows.stop - rows.start, 0), np.int32)
+            return function(Table(x, codes), rows, own)
 
         # Of a row its products, and its places among the leaves, usually fewer.
-        numbers = (1 + schema.n_regressors + schema.n_outputs) ** 2 + 256
+        width = 1 + schema.n_regressors + schema.n_outputs
+        numbers = width * (width + 1) // 2 + 3 * schema.n_columns + _LEAVES
         return self.over_blocks(of_block, 4 * numbers, size)
 
 
@@ -281,7 +296,7 @@ def _hash_order(
 
     ``apart``: rows that differ by less than a step are told apart by exact content.
     """
-    outputs = _scaled(targets, units).astype(jnp.float32)
+    outputs = _outputs(targets, units)
     columns = [*standardised(x, scaling).T, *outputs.T]
     hashed = _content_hash([jnp.rint(STEPS * column) for column in columns])
     row = jnp.arange(len(hashed), dtype=jnp.int32)
@@ -325,6 +340,11 @@ def _in_order(
     found = standardised(x[jnp.append(order, last)], scaling)
     own = None if weight is None else weight[order]
     return found, _scaled(targets[order], units), own
+
+
+@program()
+def _outputs(targets: AnyArray, units: AnyArray) -> jax.Array:
+    return _scaled(targets, units).astype(jnp.float32)
 
 
 def _scaled(targets: AnyArray, units: AnyArray) -> jax.Array:

@@ -13,10 +13,12 @@ import pytest
 from benchmarks.device.counting import as_on_accelerator, counted
 from secret_jax import SecretRegressor
 from secret_jax.data.rows import Rows
+from secret_jax.data.schema import TableSchema
 from secret_jax.datasets import make_fried
 from secret_jax.fit import alternatives
 from secret_jax.fit import prepare as preparing
 from secret_jax.fit.prune.rules import CrossValidation, HoldOut
+from secret_jax.splits.rss import RssSplits
 from secret_jax.splits.secret import SecretSplits
 
 N_ROWS = 3000
@@ -55,6 +57,14 @@ def prepared(X, y, weight=None):
     ):
         SecretRegressor.paper(random_state=0).fit(X, y, sample_weight=weight)
     return found[0]
+
+
+def assert_alike(tree, expected):
+    for name in ("left", "kind", "attribute"):
+        np.testing.assert_array_equal(getattr(tree, name), getattr(expected, name))
+    for name in ("threshold", "weight", "coefficient", "lower", "upper"):
+        found, own = (getattr(each, name) for each in (tree, expected))
+        np.testing.assert_allclose(found, own, rtol=1e-3, atol=1e-4, err_msg=name)
 
 
 def assert_same_rows(found: Rows, expected: Rows):
@@ -110,6 +120,21 @@ def test_targets_that_lie_beside_the_rows_stay_there(n_outputs):
     np.testing.assert_allclose(scales, expected.schema.target_scales, rtol=1e-12)
 
 
+def test_a_sample_and_all_rows_are_read_where_their_targets_lie():
+    X, y = (each.astype(np.float32) for each in make_fried(6000, random_state=0))
+    few = {"splits": RssSplits(max_samples=64), "max_leaf_nodes": 6}
+    model = SecretRegressor(**few, oblique=False, random_state=0)
+    expected, x, outputs = model.fit(X, y).tree_, there(X), there(y)
+    with mock.patch.object(TableSchema, "scale_targets", autospec=True) as scaled:
+        scaled.side_effect = lambda schema, y: (
+            (y - schema.target_centers) / schema.target_scales
+        )
+        tree = model.fit(x, outputs).tree_
+    # Of the sample that grows it, and of no block of all rows.
+    assert max(len(call.args[1]) for call in scaled.call_args_list) < 3000
+    assert_alike(tree, expected)
+
+
 @pytest.mark.parametrize("kind", ["copies", "gap", "copy of y", "few", "weightless"])
 def test_what_the_device_cannot_decide_the_host_does(rng, kind):
     X, y = numbers(rng, "plain")
@@ -157,11 +182,7 @@ def test_whatever_wants_rows_gets_them(changes):
     with as_on_accelerator():
         expected, tree = (model.fit(each, y).tree_ for each in (X, there(X)))
     assert expected.n_leaves > 1
-    for name in ("left", "kind", "attribute"):
-        np.testing.assert_array_equal(getattr(tree, name), getattr(expected, name))
-    for name in ("threshold", "weight", "coefficient", "lower", "upper"):
-        found, own = (getattr(each, name) for each in (tree, expected))
-        np.testing.assert_allclose(found, own, rtol=1e-3, atol=1e-4, err_msg=name)
+    assert_alike(tree, expected)
 
 
 def test_slices_stay_on_the_device_and_others_come_from_it(rng):
