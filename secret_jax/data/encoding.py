@@ -216,7 +216,9 @@ class TableSource:
             self,
             columns=columns,
             targets=self.targets[index],
-            weight=self.weight[index],
+            weight=self.weight[: len(index)]
+            if all_one(self.weight)
+            else self.weight[index],
             group=None if self.group is None else self.group[index],
             sample_cache={},
         )

@@ -103,19 +103,29 @@ class RowShards:
         return sorted(parts, key=lambda part: part[0])
 
     def take(self, index: np.ndarray | None) -> ReadColumns:
-        """Gather rows, in units of the data, from their shards; None: all."""
+        """Gather rows (sorted indices; None: all), in units of the data."""
         if index is None:
             found = np.asarray(self)
+        elif self._last_taken and self._last_taken[0] is index:
+            return self._last_taken[1]
         else:
             found = np.empty((len(index), self.shape[1]), self.dtype)
             for first, part in self.parts:
-                here = np.flatnonzero((index >= first) & (index < first + len(part)))
-                place = padded(index[here] - first, next_power_of_two(len(here)))
+                here = slice(*np.searchsorted(index, [first, first + len(part)]))
+                own = index[here] - first
+                place = padded(own, next_power_of_two(len(own)))
                 with in_32_bits():
                     rows = _chosen(part, place.astype(np.int32))
-                found[here] = np.asarray(rows)[: len(here)]
+                found[here] = np.asarray(rows)[: len(own)]
             found = self.restored(found)
-        return ReadColumns(list(found.T), np.zeros((len(found), 0), np.int32))
+        columns = ReadColumns(list(found.T), np.zeros((len(found), 0), np.int32))
+        if index is not None:
+            self._last_taken[:] = index, columns
+        return columns
+
+    @cached_property
+    def _last_taken(self) -> list[Any]:
+        return []  # a sample is asked for by its rows several times
 
     def over_blocks(
         self,
