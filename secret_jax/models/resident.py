@@ -54,7 +54,7 @@ class _Block(NamedTuple):
 
 
 def resident_statistics(tree: Tree, rows: Rows) -> tuple[np.ndarray, NodeStatistics]:
-    """Compute statistics of the leaves; rows of weight zero, at the end, are padding.
+    """Compute statistics of the leaves of rows, on a device in programs.
 
     Returns the leaves that have rows, and theirs.
     """
@@ -124,11 +124,8 @@ def _over_blocks(
     """
     size = rows_at_once(4 * (n_numbers + 3 * rows.table.x.shape[1]), ROW_BLOCK)
     size = min(next_power_of_two(max(rows.n_rows, _RUN)), size)
-    n_rows, alike = rows.n_rows, all_one(rows.weight)
-    if not alike:  # but for padding they may be ones
-        n_some = np.count_nonzero(rows.weight)
-        alike = bool((rows.weight[:n_some] == 1.0).all())
-        n_rows = n_some if alike else n_rows
+    n_rows = rows.n_rows
+    alike = all_one(rows.weight) or bool((rows.weight == 1.0).all())
     targets = rows.targets.astype(np.float32)
     weight = np.ones(1, np.float32) if alike else rows.weight.astype(np.float32)
     with in_64_bits():
