@@ -57,24 +57,11 @@ def houses(n_rows: int, random: np.random.Generator) -> tuple[Any, np.ndarray]:
     return pandas.DataFrame(columns), np.minimum(value, 5.0)
 
 
-def heavy_tails(n_rows: int, random: np.random.Generator) -> tuple[Any, np.ndarray]:
-    """Friedman's function with noise of two degrees of freedom: no finite variance."""
-    X, y = sklearn_datasets.make_friedman1(n_rows, random_state=_seed(random))
-    return _frame(X), y + random.standard_t(2, n_rows)
-
-
 def lognormal(n_rows: int, random: np.random.Generator) -> tuple[Any, np.ndarray]:
     """A target whose logarithm is piecewise linear, with noise of deviation 1/2."""
     X = random.normal(size=(n_rows, 6))
     level = X[:, 0] + np.abs(X[:, 1] + X[:, 2]) + 0.5 * random.normal(size=n_rows)
     return _frame(X), np.exp(level)
-
-
-def repeated(n_rows: int, random: np.random.Generator) -> tuple[Any, np.ndarray]:
-    """Few distinct rows, each many times with other noise (variance 1/4)."""
-    X = random.integers(0, 4, size=(n_rows, 4)).astype(float)
-    level = np.where(X[:, 0] > X[:, 1], 2 * X[:, 2], -X[:, 3])
-    return _frame(X), level + 0.5 * random.normal(size=n_rows)
 
 
 def counts(n_rows: int, random: np.random.Generator) -> tuple[Any, np.ndarray]:
@@ -122,11 +109,8 @@ GENERATORS: dict[str, Generator] = {
     "fried": _of(make_fried),
     **{f"{k}_noise": _of(f, 20, noise=level) for k, (f, level) in _friedman.items()},
     "sparse": _of(sklearn_datasets.make_sparse_uncorrelated, n_features=20),
-    "swiss_roll": _of(sklearn_datasets.make_swiss_roll, noise=0.1),
     "houses": houses,
-    "heavy_tails": heavy_tails,
     "lognormal": lognormal,
-    "repeated": repeated,
     "counts": counts,
     "wide": wide,
     "many_levels": many_levels,

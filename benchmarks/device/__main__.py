@@ -16,7 +16,7 @@ from benchmarks.shared import say, whole_number
 
 # Options of --count, and what they are by default.
 _OF_COUNT = {"rows": [1_000_000], "columns": 10, "model": "tree"}
-_OF_COUNT |= {"kernels": False, "card": "H100"}
+_OF_COUNT |= {"kernels": False, "card": "H100", "host": False}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -35,6 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add("--model", choices=MODELS, help="with --count")
     kernels = "with --count: what a card would do"
     add("--kernels", action="store_true", default=None, help=kernels)
+    host = "with --count: what the host takes beside the programs"
+    add("--host", action="store_true", default=None, help=host)
     add("--card", choices=CARDS, help="with --count --kernels")
     options = parser.parse_args(arguments)
     for name, default in _OF_COUNT.items():

@@ -30,11 +30,12 @@ from secret_jax import SecretBoostingRegressor, SecretForestRegressor, SecretReg
 from secret_jax.data import kernels
 from secret_jax.data.tiles import TiledRows
 from secret_jax.datasets import make_fried
-from secret_jax.runtime.devices import in_32_bits, runs_triton
+from secret_jax.runtime.devices import FEW_ROWS, in_32_bits, runs_triton
 from secret_jax.splits.mixture import MixtureRows, fit_mixtures, moments_of
 
 _TILE = 256
 _STEPS = 20  # of EM in a call
+_MILLIONS = 1_000_000, 10_000_000, 100_000_000
 
 
 class Machine(NamedTuple):
@@ -59,13 +60,13 @@ class Line(NamedTuple):
     what: str
     size: str
     first: float | None
-    later: float
+    later: float | None
     note: str = ""
 
     def cells(self, stage: str) -> list[str]:
         """As they stand in the table."""
-        first = "" if self.first is None else _short(self.first)
-        return [stage, self.what, self.size, first, _short(self.later), self.note]
+        seconds = map(_short, (self.first, self.later))
+        return [stage, self.what, self.size, *seconds, self.note]
 
 
 Stage = Callable[[Machine], Iterator[Line]]
@@ -92,7 +93,9 @@ def measure(machine: Machine, stages: Sequence[str], seconds: float) -> str:
     return markdown(lines)
 
 
-def _short(seconds: float) -> str:
+def _short(seconds: float | None) -> str:
+    if seconds is None:
+        return ""
     return f"{seconds:.3g}" if seconds < 100 else f"{seconds:.0f}"
 
 
@@ -144,12 +147,9 @@ def em(machine: Machine) -> Iterator[Line]:
             what = f"{_STEPS} steps of EM, {n_nodes:,} nodes"
             what += ", by kernels" if triton else ""
             share = n_bytes * _STEPS / later / rate
-            note = f"{_of_a_step(later)}, {share:.2f} of the bandwidth of a copy"
+            note = f"{1e6 * later / _STEPS:,.0f} µs a step, "
+            note += f"{share:.2f} of the bandwidth of a copy"
             yield Line(what, f"{n_nodes * n_rows:,} x {width}", first, later, note)
-
-
-def _of_a_step(seconds: float) -> str:
-    return f"{1e6 * seconds / _STEPS:,.0f} µs a step"
 
 
 @jax.jit
@@ -176,37 +176,19 @@ def _mixture_rows(
     return known, half[:, None]
 
 
-def histograms(machine: Machine) -> Iterator[Line]:
-    """Sums below the cuts of columns, by node: what searches of splits are made of."""
-    n_nodes, n_rows, width = (4, 256, 3) if machine.small else (64, 1 << 14, 10)
-    known, _ = _mixture_rows(machine, n_nodes, n_rows, width)
-    with jax.default_device(machine.device), in_32_bits():
-        edges = jnp.linspace(-2.0, 2.0, 16)
-        cuts = jnp.broadcast_to(edges, (n_nodes, width, 16))
-        for n_moments in (3, width + 1):
-
-            @jax.jit
-            def below(known: MixtureRows, cuts: jax.Array, n: int = n_moments) -> Any:
-                z, weight = known.z, known.weight
-                return known.rows.moments_below(z[:, 1:], cuts, z[:, :n], weight)
-
-            first, later = _first_and_later(functools.partial(below, known, cuts))
-            what = f"{n_moments} moments below 16 cuts, {n_nodes} nodes"
-            yield Line(what, f"{n_nodes * n_rows:,} x {width}", first, later)
-
-
 def fits(machine: Machine) -> Iterator[Line]:
-    """The default and the paper's method, on rows that lie on the device."""
-    name = machine.platform
-    default = SecretRegressor(random_state=0, device=name)
-    paper = SecretRegressor.paper(oblique=True, random_state=0)
-    paper = paper.set_params(device=name)
+    """Models of rows that lie on the device: the largest tables come last."""
+    places = {"random_state": 0, "device": machine.platform}
+    paper = SecretRegressor.paper(oblique=True).set_params(**places)
     for what, model, sizes in (
-        ("default", default, (4000, 131_072, 1_000_000, 10_000_000, 100_000_000)),
+        ("gates", SecretRegressor(refine="soft", **places), (100_000,)),
+        ("booster", SecretBoostingRegressor(**places), (100_000,)),
+        ("forest", SecretForestRegressor(**places), (100_000,)),
         ("paper", paper, (131_072, 524_288, 4_194_304, 33_554_432)),
+        ("default", SecretRegressor(**places), (4000, 131_072, *_MILLIONS)),
     ):
         for n_rows in machine.sizes(*sizes):
-            X, y = make_fried(n_rows, random_state=0, device=name)
+            X, y = make_fried(n_rows, random_state=0, device=machine.platform)
             yield _fitted(what, model, X, y, machine)
 
 
@@ -220,19 +202,6 @@ def _fitted(what: str, model: Any, X: Any, y: Any, machine: Machine) -> Line:
     if peak := memory.get("peak_bytes_in_use"):
         note += f", peak so far {peak / 1e9:.1f} GB"
     return Line(what, "{:,} x {}".format(*X.shape), first, later, note)
-
-
-def learners(machine: Machine) -> Iterator[Line]:
-    """Gates, a booster and a forest."""
-    places = {"random_state": 0, "device": machine.platform}
-    for n_rows in machine.sizes(100_000):
-        X, y = make_fried(n_rows, random_state=0, device=machine.platform)
-        for what, model in (
-            ("gates", SecretRegressor(refine="soft", **places)),
-            ("booster", SecretBoostingRegressor(**places)),
-            ("forest", SecretForestRegressor(**places)),
-        ):
-            yield _fitted(what, model, X, y, machine)
 
 
 def predictions(machine: Machine) -> Iterator[Line]:
@@ -284,70 +253,42 @@ def _on_streams(path: Path) -> list[dict[str, Any]]:
 
 
 def peers(machine: Machine) -> Iterator[Line]:
-    """One constant tree of 64 leaves by what else is installed, and EM in PyTorch."""
+    """One constant tree of 64 leaves by what else is installed."""
     one = {"n_estimators": 1, "learning_rate": 1.0}
+    lossguide = {"max_leaves": 64, "max_depth": 0, "grow_policy": "lossguide"}
+    deep = {"depth": 6, "verbose": 0, "allow_writing_files": False}
     for n_rows in machine.sizes(1_000_000, 10_000_000):
         X, y = (np.asarray(a) for a in make_fried(n_rows, random_state=0, device="cpu"))
         where = ("cuda", "GPU") if machine.platform != "cpu" else ("cpu", "CPU")
         several = {
             "lightgbm": ("LGBMRegressor", one | {"num_leaves": 64, "verbose": -1}),
-            "xgboost": (
-                "XGBRegressor",
-                one
-                | {"max_leaves": 64, "max_depth": 0, "device": where[0]}
-                | {"grow_policy": "lossguide"},
-            ),
-            "catboost": (
-                "CatBoostRegressor",
-                one
-                | {"depth": 6, "verbose": 0, "task_type": where[1]}
-                | {"allow_writing_files": False},
-            ),
+            "xgboost": ("XGBRegressor", one | lossguide | {"device": where[0]}),
+            "catboost": ("CatBoostRegressor", one | deep | {"task_type": where[1]}),
         }
         for package, (name, options) in several.items():
             if importlib.util.find_spec(package):
                 model = getattr(importlib.import_module(package), name)(**options)
                 yield _fitted(package, model, X, y, machine)
-    if importlib.util.find_spec("torch"):
-        yield from _em_in_torch(machine)
 
 
-def _em_in_torch(machine: Machine) -> Iterator[Line]:
-    """Plain batched steps of EM: what one would write for nodes of equal size."""
-    torch: Any = importlib.import_module("torch")
-
-    n_nodes, n_rows, width = (4, 256, 5) if machine.small else (1024, 2048, 11)
-    where = "cuda" if machine.platform != "cpu" else "cpu"
-    x = torch.randn(n_nodes, n_rows, width, device=where)
-    share = (x[..., :1] > 0).float()
-    share = torch.stack([share, 1 - share], 1)[..., 0]  # (n_nodes, 2, n_rows)
-
-    def step(share: Any) -> Any:
-        mass = share.sum(-1, keepdim=True)
-        mean = share @ x / mass
-        apart = x[:, None] - mean[:, :, None]
-        weighted = share[..., None] * apart
-        covariance = weighted.mT @ apart / mass[..., None]
-        covariance = covariance + 1e-6 * torch.eye(width, device=where)
-        factor = torch.linalg.cholesky(covariance)
-        scaled = torch.linalg.solve_triangular(factor, apart.mT, upper=False)
-        logarithm = factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)[..., None]
-        density = mass.log() - logarithm - 0.5 * (scaled**2).sum(-2)
-        return torch.softmax(density, 1)
-
-    def steps() -> None:
-        found = share
-        for _ in range(_STEPS):
-            found = step(found)
-        float(found[0, 0, 0])  # wait for it
-
-    first, later = _first_and_later(steps)
-    what = f"{_STEPS} steps of EM, {n_nodes:,} nodes, PyTorch"
-    size = f"{n_nodes * n_rows:,} x {width}"
-    yield Line(what, size, first, later, _of_a_step(later))
+def crossing(machine: Machine) -> Iterator[Line]:
+    """Fits of rows of the host on both sides: from which size on the device wins."""
+    fewest = None
+    for n_rows in machine.sizes(4096, 16_384, 65_536, 131_072, 262_144, 524_288):
+        X, y = make_fried(n_rows, random_state=0)
+        sides = []
+        for name in ("cpu", machine.platform):
+            model = SecretRegressor(random_state=0, device=name)
+            sides.append(_first_and_later(functools.partial(model.fit, X, y)))
+            yield Line(f"default on {name}", f"{n_rows:,} x 10", *sides[-1])
+        wins = sides[1][1] < sides[0][1]
+        fewest = (fewest or n_rows) if wins else None
+    note = f"from {fewest:,} rows on" if fewest else "at none of these sizes"
+    note += f"; device=None: from {FEW_ROWS + 1:,} (FEW_ROWS of runtime/devices.py)"
+    yield Line(f"{machine.platform} wins", "", None, None, note)
 
 
 STAGES: dict[str, Stage] = {
     stage.__name__: stage
-    for stage in (ceilings, em, histograms, fits, learners, predictions, busy, peers)
+    for stage in (*(ceilings, em, crossing, fits, predictions, busy, peers),)
 }

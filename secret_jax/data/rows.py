@@ -24,9 +24,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from secret_jax.runtime.devices import in_32_bits
 from secret_jax.runtime.hashing import mix, mix_in_place
 from secret_jax.runtime.linalg import AnyArray
 from secret_jax.runtime.parallel import ROW_BLOCK, in_blocks
+from secret_jax.runtime.programs import program
+from secret_jax.runtime.shapes import room_for
 
 # The seed of every order of rows: the same rows fall into the same parts in every fit.
 ROW_ORDER = 0
@@ -46,7 +49,7 @@ _SEED = 1
 # Content is compared in steps of 1/1024 deviations: a change of the last digit (by an
 # offset, by another unit) must not move a row. Rows that differ by less, most rows of a
 # table with heavy tails, are told apart by their exact content.
-_STEPS = 1024.0
+STEPS = 1024.0
 # Maximum and minimum number of copies of a row that repeats. 50 are ten for each of
 # five folds, five for each of ten, two for each pair of folds of two divisions into
 # five; 5 are one for each of five folds.
@@ -239,20 +242,34 @@ class Table(NamedTuple):
     continuous attributes, indicators of categories, indicators of missing values), then
     what is only split on (standardised attributes, indicators of missing values). A
     missing value is 0, the mean of the column in training. It is on a device only if
-    the rows were given there, or grow trees there. ``codes``, int32 of shape (n_rows,
-    n_discrete), are -1 for a category that training never saw.
+    the rows were given there, or grow trees there: then what comes after ``n_rows`` is
+    none of the table. ``codes``, int32 of shape (n_rows, n_discrete), are -1 for a
+    category that training never saw.
     """
 
     x: Any
     codes: Any
 
+    @property
+    def n_rows(self) -> int:
+        return len(self.codes)
+
     def on_host(self) -> Table:
         """Copy the columns to host memory."""
-        return Table(np.asarray(self.x), np.asarray(self.codes))
+        return Table(np.asarray(self.x)[: self.n_rows], np.asarray(self.codes))
 
     def take(self, index: np.ndarray | slice) -> Table:
-        """Select rows."""
-        return Table(_taken(self.x, index), _taken(self.codes, index))
+        """Select rows; a slice stays where it is, others come from the host."""
+        if isinstance(self.x, np.ndarray):
+            return Table(_taken(self.x, index), _taken(self.codes, index))
+        if not isinstance(index, slice):
+            return self.on_host().take(index)
+        codes, (first, _, _) = self.codes[index], index.indices(self.n_rows)
+        size = room_for(len(codes))
+        if not first and 2 * size >= len(self.x):  # the others do not matter
+            return Table(self.x, codes)
+        with in_32_bits():
+            return Table(rows_from(self.x, first, size=size), codes)
 
 
 class ReadColumns(NamedTuple):
@@ -307,6 +324,13 @@ class ReadColumns(NamedTuple):
         return np.flatnonzero(self.hashes(categories, targets) < limit)
 
 
+@program(static_argnames=("size",))
+def rows_from(x: AnyArray, start: AnyArray, *, size: int) -> jax.Array:
+    """Take ``size`` rows from ``start`` on; past the end the last row repeats."""
+    index = jnp.minimum(start + jnp.arange(size), x.shape[0] - 1)
+    return x[index]
+
+
 class Rows(NamedTuple):
     """Encoded rows with targets and weights.
 
@@ -336,6 +360,10 @@ class Rows(NamedTuple):
         rows = merged(self).interleaved(n_wanted)
         return rows.take(slice(n_wanted)) if n_wanted < rows.n_rows else rows
 
+    def on_host(self) -> Rows:
+        """Copy the columns to host memory."""
+        return self._replace(table=self.table.on_host())
+
     def blocks(self, function: Callable[[Rows], Any], size: int) -> Iterator[Any]:
         """See `secret_jax.data.encoding.RowSource`."""
         return in_blocks(lambda part: function(self.take(part)), self.n_rows, size)
@@ -355,7 +383,7 @@ def every_copy(n_rows: int) -> int:
 
 def _taken(array: Any, index: np.ndarray | slice) -> Any:
     """Select rows; to take whole ones costs NumPy a quarter of what indices cost."""
-    if isinstance(index, slice) or not isinstance(array, np.ndarray) or not array.size:
+    if isinstance(index, slice) or not array.size:
         return array[index]
     index = np.flatnonzero(index) if index.dtype == bool else index
     found = np.empty((len(index), *array.shape[1:]), array.dtype)
@@ -383,6 +411,7 @@ def join(parts: list[Rows]) -> Rows:
     """Concatenate the rows of several parts, in groups if all of them are."""
     if len(parts) == 1:
         return parts[0]
+    parts = [part.on_host() for part in parts]
     if any(part.group is None for part in parts):
         parts = [part._replace(group=None) for part in parts]
     return jax.tree.map(lambda *arrays: np.concatenate(arrays), *parts)
@@ -465,7 +494,7 @@ def _hash_order(rows: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     columns = [*rows.table.x.T, *rows.table.codes.T, *targets.T]
     if rows.group is not None:  # equal rows of two groups stay two
         columns.append(rows.group)
-    hashed = _hashed(columns, ROW_ORDER, _STEPS)
+    hashed = _hashed(columns, ROW_ORDER, STEPS)
     order = np.argsort(hashed)
     ranked = hashed[order]
     alike, exact = _alike(ranked), np.zeros_like(hashed)

@@ -28,7 +28,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, Shaped
 
-from secret_jax.data.kernels import sums_of_nodes
+from secret_jax.data.kernels import sums_below, sums_below_fit, sums_of_nodes
 from secret_jax.runtime.linalg import matmul
 
 # Stands for what is no number, or beyond it, where tiles are added up.
@@ -165,6 +165,9 @@ class TiledRows:
         self, values: Array, cuts: Array, of: Array, weight: Array
     ) -> tuple[Array, Array]:
         """Sums over the rows whose value is at most a cut."""
+        if sums_below_fit(self, of.shape[1], cuts.shape[-1]):
+            found = sums_below(self, values, cuts, of, weight)
+            return found[:, :, :-2], found[:, :, -2:]
         below = values[:, :, None, :] <= self.spread(cuts)
         known = jnp.where(jnp.isfinite(values), values, 0)
         powers = (weight[:, None] * known, weight[:, None] * known**2)
@@ -204,7 +207,7 @@ class TiledRows:
         place = jnp.arange(n, dtype=jnp.int32) - (upto[here] - self.length)[:, None]
         place = place.reshape(inside.shape)
         moved = jnp.take_along_axis(found, jnp.maximum(place, 0), axis=-1)
-        return self._of_all(jnp.where(place >= 0, moved, jnp.zeros((), found.dtype)))
+        return self.of_all(jnp.where(place >= 0, moved, jnp.zeros((), found.dtype)))
 
     def total(
         self,
@@ -246,7 +249,7 @@ class TiledRows:
         if self.axis is None:
             return found
         is_here = is_here.reshape(len(found), *(1,) * (found.ndim - 2), -1)
-        return self._of_all(jnp.where(is_here, found, 0))
+        return self.of_all(jnp.where(is_here, found, 0))
 
     def _shares_here(self, share: Array, mass: Array) -> tuple[Array, Array]:
         """What shares of a node's weight are of its mass here, and which end here."""
@@ -265,22 +268,22 @@ class TiledRows:
     def of_nodes(self, sums: Array) -> Array:
         """Sums over the tiles of each node."""
         if self.node is None:
-            return self._of_all(sums)
+            return self.of_all(sums)
         flat = sums.reshape(len(sums), -1)
         if self.triton and flat.size and sums.dtype == jnp.float32:
             n_own = (self.length + (self.tile - 1)) // self.tile
-            found = self._of_all(sums_of_nodes(self.first, n_own, flat))
+            found = self.of_all(sums_of_nodes(self.first, n_own, flat))
         elif jnp.issubdtype(sums.dtype, jnp.integer):
-            found = self._of_all(_of_members(self.node, self.n_nodes, flat))
+            found = self.of_all(_of_members(self.node, self.n_nodes, flat))
         else:
             # What is no number would be none in any node: zero times it is none.
             finite = jnp.where(jnp.abs(flat) < _HUGE, flat, _HUGE)
-            found = self._of_all(_of_members(self.node, self.n_nodes, finite))
+            found = self.of_all(_of_members(self.node, self.n_nodes, finite))
             found = jnp.where(found < 0.5 * _HUGE, found, jnp.nan)
         return found.reshape(self.n_nodes, *sums.shape[1:])
 
-    def _of_all(self, sums: Array) -> Array:
-        """Sums over the devices."""
+    def of_all(self, sums: Array) -> Array:
+        """Sums over the devices, of what each has of nodes."""
         return sums if self.axis is None else jax.lax.psum(sums, self.axis)
 
     def _upto(self, values: Array) -> tuple[Array, Array]:

@@ -11,7 +11,7 @@ import numpy as np
 from secret_jax.fit.grow.grower import Grown, SoFar
 from secret_jax.fit.grow.trees import PATIENCE_LEVELS
 from secret_jax.fit.interface import Candidate
-from secret_jax.tree.structure import Tree
+from secret_jax.tree.reshape import place_in
 
 # Families are compared when so many levels were searched, not before: trees of splits
 # on one attribute need more of them. Those of few rows are shown later: what is told of
@@ -79,7 +79,8 @@ class EarlyStopping:
             for own, tree, subtree in zip(
                 done[i::n_families], candidate.trees, kept, strict=True
             ):
-                own[:] = ended | (_levels_below(tree, subtree) >= PATIENCE_LEVELS)
+                levels_below = tree.depth - subtree.depth[place_in(tree, subtree)]
+                own[:] = ended | (levels_below >= PATIENCE_LEVELS)
         return np.flatnonzero(np.concatenate(done)[number])
 
     def show(self, candidates: Sequence[Candidate]) -> None:
@@ -87,16 +88,3 @@ class EarlyStopping:
         look, self._first_look = self._first_look, None
         if look is not None:
             look(sorted(candidates, key=lambda candidate: candidate.pruned.value))
-
-
-def _levels_below(tree: Tree, subtree: Tree) -> np.ndarray:
-    """How many levels below the leaves of a pruned tree nodes lie, (n_nodes,), int."""
-    left, parent = tree.left.tolist(), tree.parent.tolist()
-    children = list(zip(subtree.left.tolist(), subtree.right.tolist(), strict=True))
-    place = [0] * tree.n_nodes
-    for node in range(1, tree.n_nodes):  # parents come first
-        above = place[parent[node]]
-        left_child, right_child = children[above]
-        child = left_child if left[parent[node]] == node else right_child
-        place[node] = child if child >= 0 else above
-    return tree.depth - subtree.depth[place]

@@ -15,6 +15,7 @@ from secret_jax.fit.prune.path import PruningPath, smallest_within
 from secret_jax.losses.interface import OfLosses
 from secret_jax.models.interface import LeafModel
 from secret_jax.models.short_models import numbers_of_leaves
+from secret_jax.models.statistics import TreeStatistics
 from secret_jax.tree.structure import LongerTree, Tree
 from secret_jax.tree.totals import split_numbers
 
@@ -51,6 +52,8 @@ class Evidence(NamedTuple):
         `secret_jax.models.short_models.shortened`.
     leaf : LeafModel or None
         Leaf model of the trees.
+    statistics : TreeStatistics or None
+        Of the tree and the training rows, if growth has summed them, in float32.
     """
 
     training: Rows
@@ -60,6 +63,7 @@ class Evidence(NamedTuple):
     tolerance: float = 0.0
     equation_tolerance: float = 0.0
     leaf: LeafModel | None = None
+    statistics: TreeStatistics | None = None
 
     def folds(self, pruned: Pruned) -> tuple[Fold, ...]:
         """Trees with rows that they have not seen."""
@@ -86,7 +90,9 @@ class Evidence(NamedTuple):
         best = least = smallest_within(error)
         value, longer = error, None
         if self.tolerance:
-            in_leaf = numbers_of_leaves(tree, self.training, self.equation_tolerance)
+            rows, shorter = self.training, self.equation_tolerance
+            known = None if self.statistics is None else self.statistics.of(tree)
+            in_leaf = numbers_of_leaves(tree, rows, shorter, known)
             numbers = path.totals(in_leaf, split_numbers(tree))
             doublings = np.log2(np.maximum(numbers / _AT_A_GLANCE, 1.0))
             # Losses of one's own may be negative: a share more is then nearer to zero.
@@ -160,6 +166,7 @@ class Candidate(NamedTuple):
     trees: tuple[Tree, ...]
     pruned: Pruned
     oblique: bool  # whether they might split obliquely
+    statistics: TreeStatistics | None = None  # of the first one
 
     @classmethod
     def of(
@@ -168,7 +175,7 @@ class Candidate(NamedTuple):
         """Prune the first of some trees; the others are those of the first folds."""
         folds = {"unseen": evidence.unseen[: len(trees) - 1], "fold_trees": trees[1:]}
         pruned = rule(trees[0], evidence._replace(**folds))
-        return cls(tuple(trees), pruned, oblique)
+        return cls(tuple(trees), pruned, oblique, evidence.statistics)
 
 
 class Fitted(NamedTuple):
@@ -199,6 +206,18 @@ class Fitted(NamedTuple):
     held_out: Rows | None
     refit: bool
     student_rows: Rows | None = None
+
+    def on_host(self) -> Fitted:
+        """Copy rows that lie on a device to host memory."""
+        folds = (
+            Fold(tree, training.on_host(), unseen.on_host())
+            for tree, training, unseen in self.folds
+        )
+        return self._replace(
+            folds=tuple(folds),
+            training=self.training.on_host(),
+            held_out=None if self.held_out is None else self.held_out.on_host(),
+        )
 
     def all_rows(self, *, shuffle: bool = False) -> Rows:
         """Rows that may train the final tree, in an order without meaning."""

@@ -24,9 +24,11 @@ from secret_jax.fit.prepare import Prepared, divided, in_units_of, parts_of, row
 from secret_jax.fit.prune.path import TIE_OF_ERRORS, of_size
 from secret_jax.fit.prune.rules import CrossValidation, HoldOut
 from secret_jax.losses.interface import check_loss
-from secret_jax.models.fitting import fit_models, node_statistics
+from secret_jax.models.fitting import fit_models, fit_to_statistics, node_statistics
 from secret_jax.models.glm import leaf_for_loss
 from secret_jax.models.short_models import with_short_equations
+from secret_jax.models.statistics import TreeStatistics
+from secret_jax.runtime.devices import on_accelerator
 from secret_jax.runtime.progress import UNTOLD, Stage
 from secret_jax.tree.plain import ROWS_LOOKED_AT, with_plain_splits
 from secret_jax.tree.structure import Tree
@@ -113,13 +115,17 @@ def _candidates(
     if rule.n_folds:
         n_first += len(parts_of(training.weight, rule.n_folds, group=training.group))
     started = [
-        [recipe.root(rows, oblique=oblique) for rows in seen[:n_first]]
+        [
+            recipe.root(rows, oblique=oblique, measured=rows is every_row)
+            for rows in seen[:n_first]
+        ]
         for oblique in families
     ]
 
     def judged(i: int, grown: Sequence[Grown], stage: Stage = UNTOLD) -> Candidate:
         trees = recipe.attach(grown, training, started[i], stage)
-        return Candidate.of(trees, rule, evidence, families[i])
+        own = evidence._replace(statistics=_known(trees[0], grown[0]))
+        return Candidate.of(trees, rule, own, families[i])
 
     stopping = EarlyStopping(judged, len(families), training.n_rows, first_look)
     # Other rules have penalties or errors of subtrees that need the whole trees.
@@ -140,30 +146,40 @@ def _candidates(
         further = [recipe.root(rows, oblique=best.oblique) for rows in seen[n_first:]]
         grown = recipe.not_far_below(best.pruned.tree).grow(training, further)
         more = recipe.attach(grown, training, further, stage)
+        evidence = evidence._replace(statistics=best.statistics)
         best = Candidate.of([*best.trees, *more], rule, evidence, best.oblique)
     return [best, *others]
+
+
+def _known(tree: Tree, grown: Grown) -> TreeStatistics | None:
+    """Statistics of a tree that growth has summed."""
+    known = grown.statistics
+    return None if known is None else TreeStatistics(tree, known)
 
 
 def finish(fit: Fit) -> Fit:
     """Grow the tree again, on all rows or distilled, and fit its final models."""
     plan, data, fitted, chosen = fit
     longer, several = fitted.candidates[0].pruned.longer, chosen.n_leaves > 1
+    known = fitted.candidates[0].statistics  # of the training rows
     if fitted.refit and data.source is None:
         rows = fitted.all_rows(shuffle=True)
         recipe = plan.recipe(data.schema, rows.weight.sum(), data.sampled_share)
         if fitted.held_out is not None and several:
             recipe = recipe.not_far_below(chosen)
             oblique = fitted.candidates[0].oblique
-            roots = [recipe.root(np.arange(rows.n_rows), oblique=oblique)]
+            every_row = np.arange(rows.n_rows)
+            roots = [recipe.root(every_row, oblique=oblique, measured=True)]
             grown = recipe.grow(rows, roots, "growing the tree again")
             (tree,) = recipe.attach(grown, rows, roots)
+            known = _known(tree, grown[0])
             fitted = fitted._replace(tree=of_size(tree, chosen.n_leaves))
         elif fitted.held_out is not None:
             (tree,) = fit_models([chosen], [fitted.all_rows()], plan.leaf)
-            fitted = fitted._replace(tree=tree)
+            fitted, known = fitted._replace(tree=tree), None
         elif plan.distill and several and len(fitted.folds) > 1:
             fitted = plan.distill(fitted, plan.of_student(recipe))
-    full, short = _with_final_models(plan, data, fitted, fitted.tree)
+    full, short = _with_final_models(plan, data, fitted, fitted.tree, known)
     return Fit(plan, data, fitted._replace(tree=full), replace(short, longer=longer))
 
 
@@ -185,6 +201,7 @@ def refine(fit: Fit) -> Refined:
             return Refined(short, 0, reason)
     total = fitted.all_rows().weight.sum()
     recipe = plan.recipe(data.schema, total, data.sampled_share)
+    fitted = fitted.on_host()
     refined = refinement(fitted, recipe)
     if refined.tree is fitted.tree:
         return refined._replace(tree=short)
@@ -196,18 +213,31 @@ def refine(fit: Fit) -> Refined:
 
 
 def _with_final_models(
-    plan: Plan, data: Prepared, fitted: Fitted, tree: Tree
+    plan: Plan,
+    data: Prepared,
+    fitted: Fitted,
+    tree: Tree,
+    known: TreeStatistics | None = None,
 ) -> tuple[Tree, Tree]:
-    """Round the splits of a tree, fit its models to all rows: in full, and short."""
+    """Round the splits of a tree, fit its models to all rows: in full, and short.
+
+    ``known``: of the rows that may train it.
+    """
     rows, leaf, sources = fitted.all_rows(), plan.leaf, []
-    tree = with_plain_splits(tree, rows.table)
     if data.source is not None and (fitted.refit or data.prune_source is not None):
         others = data.prune_source if fitted.refit else None
         sources = [source for source in (data.source, others) if source is not None]
         Stage("fitting models on all rows", plan.progress).at()
-    statistics = node_statistics(tree, sources or rows)
-    if sources or rows.n_rows > ROWS_LOOKED_AT:  # others may have changed sides
-        (tree,) = fit_models([tree], [rows], leaf, statistics=statistics)
+    may_move = bool(sources) or rows.n_rows > ROWS_LOOKED_AT
+    statistics = None
+    # Processors count with all digits of the targets, growth in float32.
+    if known is not None and not may_move and on_accelerator():
+        statistics = known.of(tree)
+    tree = with_plain_splits(tree, rows.table)
+    if statistics is None:
+        statistics = node_statistics(tree, sources or rows)
+    if may_move:
+        (tree,) = fit_to_statistics([tree], statistics, lambda: [rows], leaf)
     tolerance = plan.equation_tolerance
     return tree, with_short_equations(tree, statistics, rows, leaf, tolerance)
 
@@ -232,5 +262,5 @@ def refitted(plan: Plan, tree: Tree, given: CheckedRows) -> Tree:
         tree = replace(tree, schema=schema, bounds=None, longer=None)
     rows = rows_for(tree.schema, given).take(None)
     statistics = node_statistics(tree, rows)
-    (tree,) = fit_models([tree], [rows], leaf, statistics=statistics)
+    (tree,) = fit_to_statistics([tree], statistics, lambda: [rows], leaf)
     return with_short_equations(tree, statistics, rows, leaf, plan.equation_tolerance)

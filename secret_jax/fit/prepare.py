@@ -10,7 +10,12 @@ from secret_jax.data.columns import read_columns
 from secret_jax.data.encoding import RowSource, TableSource, matched
 from secret_jax.data.learning import Learner
 from secret_jax.data.rows import Rows, every_copy, hold_out, join, merged
-from secret_jax.data.scaling import column_sums, moments_of, with_flat_tails
+from secret_jax.data.scaling import (
+    ColumnSums,
+    column_sums,
+    moments_of,
+    with_flat_tails,
+)
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.shards import as_they_lie
 from secret_jax.data.validation import CheckedRows, of_eval_set
@@ -21,6 +26,7 @@ from secret_jax.fit.plan import Plan
 from secret_jax.fit.useful import are_many, with_useful_columns
 from secret_jax.losses.classes import ClassLoss
 from secret_jax.losses.interface import Loss
+from secret_jax.runtime.devices import on_accelerator
 from secret_jax.runtime.progress import Stage
 
 # A tree is grown and pruned on this number of node samples, or on this share of the
@@ -29,6 +35,9 @@ _NODE_SAMPLES = 32
 _SAMPLED_SHARE = 1 / 32
 # Maximum number of sampled rows: 500 for each leaf of a tree with a thousand leaves.
 MOST_SAMPLED = 1 << 19
+# Fewer rows are put in order more quickly on the host. Of so many the first ones are
+# read there to see whether a column is the target.
+_MANY_ROWS, _LOOKED_AT = 1 << 16, 64
 
 
 class Prepared(NamedTuple):
@@ -47,6 +56,8 @@ class Prepared(NamedTuple):
 def prepare(plan: Plan, given: CheckedRows, eval_set: CheckedRows | None) -> Prepared:
     """Read and measure the rows, and draw a sample if there are very many."""
     Stage("reading the columns", plan.progress).at()
+    if eval_set is None and (found := _in_order_there(plan, given)) is not None:
+        return Prepared(*found, 1.0, None, None, None)
     schema, source, others = read_rows(plan, given, eval_set)
     sources = [source] if others is None else [source, others]
     rows = [each.sample(enough_rows(plan, each.n_rows)) for each in sources]
@@ -95,6 +106,32 @@ def read_rows(
         return schema, source, others[0].take(None)
 
 
+def _in_order_there(plan: Plan, given: CheckedRows) -> tuple[TableSchema, Rows] | None:
+    """Leave rows of an accelerator there, if all of them grow the tree.
+
+    None: they are few, are not plain numbers, repeat each other or tell the target.
+    """
+    n_rows = len(given.weight)
+    every = _MANY_ROWS <= n_rows <= enough_rows(plan, n_rows)
+    if not (every and plan.splits.compiled and on_accelerator()):
+        return None
+    found = _measured_there(plan, given)
+    if found is None or len(found[0].columns.parts) > 1:
+        return None
+    source, _ = found
+    few = source.on_host(np.arange(_LOOKED_AT))
+    tells = any(
+        (column[:, None] == few.targets).all(axis=0).any()
+        for column in few.columns.values
+    )
+    if tells or are_many(source.schema, n_rows):
+        return None
+    tail_share = plan.columns.tail_share
+    schema = scaled_schema(plan.leaf.loss, source, None, tail_share)
+    rows = source.columns.in_hash_order(schema, source.targets, source.weight)
+    return None if rows is None else (schema, rows)
+
+
 def rows_for(schema: TableSchema, given: CheckedRows) -> TableSource:
     """Read rows for a schema on the host, without rows of weight zero or copies."""
     (found,), _ = _observed([_matched(schema, given)], [None])
@@ -122,19 +159,32 @@ def _where_they_lie(
     plan: Plan, given: CheckedRows
 ) -> tuple[TableSource, Learner] | None:
     """Leave many rows of plain numbers on their devices; None if it is not worth it."""
+    n_rows = len(given.weight)
+    return _measured_there(plan, given) if enough_rows(plan, n_rows) < n_rows else None
+
+
+def _measured_there(
+    plan: Plan, given: CheckedRows
+) -> tuple[TableSource, Learner] | None:
+    """Measure rows of plain numbers on their devices; None if they are none."""
     X, weight, options = given.X, given.weight, plan.columns
-    plain = options.categorical_features is None and options.split_features is None
-    plain = plain and options.use_regressors and given.group is None
-    plain = plain and given.on_device and given.used is None
-    if not (plain and enough_rows(plan, len(X)) < len(X)):
+    chosen = options.categorical_features, options.split_features
+    plain = chosen == (None, None) and options.use_regressors and not options.unused
+    plain = plain and given.group is None and given.used is None
+    if not (plain and given.on_device):
         return None
-    shards = as_they_lie(X)
-    sums = shards.sums(weight)
+    shards, names = as_they_lie(X).beside(given.y), given.target_names
+    sums, n_columns = shards.sums(weight), X.shape[1]
     if sums is None:
         return None
-    learner = Learner(options, given.target_names)
-    learner.begin([np.zeros(0, np.float32)] * shards.shape[1])
-    learner.measure(sums, given.targets, weight)
+    learner = Learner(options, names)
+    learner.begin([np.zeros(0, np.float32)] * n_columns)
+    of_targets = ColumnSums(*(each[n_columns:] for each in sums))
+    if shards.targets is None:
+        columns = list(given.targets.T)
+        of_targets = column_sums(columns, names, weight, allow_missing=False)
+    sums = ColumnSums(*(each[:n_columns] for each in sums))
+    learner.measure(sums, of_targets)
     return TableSource(learner.schema(), shards, given.targets, weight), learner
 
 
@@ -194,6 +244,8 @@ def scaled_schema(
     targets, weight = source.targets[some], np.ascontiguousarray(source.weight[some])
     schema = with_units_of(loss, source.schema, targets, weight)
     told = targets if loss.link == "identity" else None  # else no lines explain them
+    if not tail_share:
+        return schema
     values = source.columns.take(index).values
     return with_flat_tails(schema, values, told, weight, tail_share)
 
@@ -239,6 +291,7 @@ def divided(rows: Rows, others: Rows | None, rule: PruningRule) -> Evidence:
         rows = merged(join([rows, others])).interleaved()
     if not rule.n_folds:
         return Evidence(rows)
+    rows = rows.on_host()
     parts = parts_of(rows.weight, rule.n_folds, rule.n_repeats, rows.group)
     return Evidence(rows, unseen=parts)
 

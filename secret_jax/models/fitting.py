@@ -1,9 +1,9 @@
 """Fit models for the nodes of grown trees to their rows, and measure their errors."""
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +20,7 @@ from secret_jax.models.interface import (
     RowGroups,
     groups_of_levels,
 )
+from secret_jax.models.resident import resident_errors, resident_statistics
 from secret_jax.models.statistics import (
     BLOCK_ROWS,
     NodeStatistics,
@@ -28,8 +29,8 @@ from secret_jax.models.statistics import (
     group_statistics,
     mean_squared_errors,
     merge_into,
-    resident_statistics,
 )
+from secret_jax.runtime.devices import on_accelerator
 from secret_jax.runtime.parallel import in_blocks
 from secret_jax.runtime.progress import UNTOLD, Stage
 from secret_jax.runtime.shapes import Scratch, slice_positions
@@ -40,6 +41,8 @@ from secret_jax.tree.walk import descend
 
 # Of parts with no more rows all trees are looked at together.
 _FEW_ROWS = 1 << 15
+# Fewer rows of the host are not worth a program of an accelerator.
+_MANY_ROWS = 1 << 16
 # Variances of regressors grow by this share of one, the variance over the table, in the
 # metric of projections: what does not vary in a node is left as it is.
 _RIDGE = 1e-3
@@ -87,24 +90,20 @@ def fit_models(
     leaf: LeafModel,
     *,
     leaves: Sequence[np.ndarray] | None = None,
-    statistics: NodeStatistics | None = None,
     stage: Stage = UNTOLD,
 ) -> list[Tree]:
     """Fit a model for every node of several trees, each to the rows of its part.
 
     These are routed through it, so that a model learns from the rows that prediction
-    will send to it. ``leaves`` says where each of them ends, if it is known;
-    ``statistics`` are those of all rows, of which parts may be a sample.
+    will send to it. ``leaves`` says where each of them ends, if it is known.
     """
-    size, n_rows = [tree.n_nodes for tree in trees], [part.n_rows for part in parts]
-    forest, rows = joined(trees), join(list(parts))
-    root = np.repeat(np.cumsum(size) - size, n_rows)
+    forest, size = joined(trees), [tree.n_nodes for tree in trees]
     stage.at(0, forest.n_nodes)
-    levels = partial(groups_of_levels, forest, rows, root)
-    if statistics is None and leaves is None and max(n_rows) > _FEW_ROWS:
+    if leaves is None and max(part.n_rows for part in parts) > _FEW_ROWS:
         each = map(node_statistics, trees, parts)
         statistics = NodeStatistics(*map(np.concatenate, zip(*each, strict=True)))
-    elif statistics is None:
+    else:
+        rows, root = _joint(size, parts)
         if leaves is None:
             leaf_of = descend(forest, rows.table, root)
         else:
@@ -112,6 +111,32 @@ def fit_models(
         n_regressors = forest.schema.n_regressors
         own = group_statistics(rows, n_regressors, leaf_of, forest.n_nodes)
         statistics = _added_up(forest, [own])
+    return fit_to_statistics(trees, statistics, lambda: parts, leaf, stage)
+
+
+def _joint(size: Sequence[int], parts: Sequence[Rows]) -> tuple[Rows, np.ndarray]:
+    """Rows of parts of trees of so many nodes, and the root where each begins."""
+    n_rows = [part.n_rows for part in parts]
+    return join(list(parts)), np.repeat(np.cumsum(size) - size, n_rows)
+
+
+def fit_to_statistics(
+    trees: Sequence[Tree],
+    statistics: NodeStatistics,
+    parts: Callable[[], Sequence[Rows]],
+    leaf: LeafModel,
+    stage: Stage = UNTOLD,
+) -> list[Tree]:
+    """Fit a model for every node of several trees, of given statistics.
+
+    ``parts`` gives the rows of each tree, or a sample, for what statistics do not tell.
+    """
+    forest, size = joined(trees), [tree.n_nodes for tree in trees]
+    joint = cache(lambda: _joint(size, parts()))
+
+    def levels() -> Iterator[RowGroups]:
+        return groups_of_levels(forest, *joint())
+
     models = leaf.fit_tree(forest, statistics, levels, stage)
     occupied = statistics.weight > 0
     coefficient = inherited(models.coefficient, occupied, forest.parent)
@@ -134,6 +159,8 @@ def remeasured(tree: Tree, rows: Rows, leaf: LeafModel) -> Tree:
 def node_statistics(tree: Tree, rows: Rows | Sequence[RowSource]) -> NodeStatistics:
     """Compute the statistics of every node in one pass over rows, or over sources."""
     sources = [rows] if isinstance(rows, Rows) else rows
+    if isinstance(rows, Rows) and _by_programs(rows):
+        return _added_up(tree, [resident_statistics(tree, rows)])
     n_regressors, scratch = tree.schema.n_regressors, Scratch()
 
     def of_block(rows: Rows) -> tuple[np.ndarray, NodeStatistics]:
@@ -144,6 +171,12 @@ def node_statistics(tree: Tree, rows: Rows | Sequence[RowSource]) -> NodeStatist
 
     blocks = (source.blocks(of_block, BLOCK_ROWS) for source in sources)
     return _added_up(tree, itertools.chain.from_iterable(blocks))
+
+
+def _by_programs(rows: Rows) -> bool:
+    """Whether rows lie on a device, or are worth the way to an accelerator."""
+    lie = not isinstance(rows.table.x, np.ndarray)
+    return lie or (rows.n_rows >= _MANY_ROWS and on_accelerator())
 
 
 def _added_up(
@@ -302,14 +335,16 @@ def node_errors(
     """Total loss of every node's model on the rows that reach it, over all outputs."""
     loss = loss or tree.loss
     weight = np.ones(tree.n_outputs) if output_weight is None else output_weight
+    if loss.least_squares and _by_programs(rows):
+        return resident_errors(tree, rows, weight)
     low, high = tree.clip_range()
-    slopes = tree.coefficient[..., 1:].transpose(0, 2, 1)
+    slopes, table = tree.coefficient[..., 1:].transpose(0, 2, 1), rows.table.on_host()
 
     def block(part: slice) -> np.ndarray:
-        leaf = apply(tree, rows.table.take(part))
+        leaf = apply(tree, table.take(part))
         start, stop = _slices(tree, np.bincount(leaf, minlength=tree.n_nodes))
         order = part.start + np.argsort(start[leaf], kind="stable")
-        x = rows.table.on_host().x.take(order, axis=0)
+        x = table.x.take(order, axis=0)
         x, last = x[:, : tree.schema.n_regressors].astype(np.float64), 0
         value = np.empty((np.sum(stop - start), tree.n_outputs))
         for begin, end, model in zip(

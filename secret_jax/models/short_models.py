@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from scipy.linalg import lapack
 
 from secret_jax.data.rows import Rows
@@ -67,9 +67,12 @@ def with_short_equations(
     return replace(short, full_error=full_error)
 
 
-def numbers_of_leaves(tree: Tree, rows: Rows, tolerance: float) -> np.ndarray:
+def numbers_of_leaves(
+    tree: Tree, rows: Rows, tolerance: float, statistics: NodeStatistics | None = None
+) -> np.ndarray:
     """Count the numbers in the short equations that nodes would have as leaves."""
-    statistics = node_statistics(tree, rows)
+    if statistics is None:
+        statistics = node_statistics(tree, rows)
     short = shortened(tree, statistics, tolerance, rows)
     return np.count_nonzero(short.coefficient[..., 1:], axis=(1, 2)) + tree.n_outputs
 
@@ -293,21 +296,39 @@ def _moments(
         covariance[node] *= own[node]
         covariance[node] += (1.0 - own[node]) * covariance[parent]
         asked[node] = asked[parent] | used[parent]
-    for column in np.flatnonzero(asked.any(axis=0)):
+    _without_fixed(covariance, statistics, asked, inputs[:n])
+    return covariance
+
+
+def _without_fixed(
+    covariance: Float[np.ndarray, "n_nodes n n"],
+    statistics: NodeStatistics,
+    asked: Bool[np.ndarray, "n_nodes n_inputs"],
+    column: Int[np.ndarray, " n"],
+) -> None:
+    """Drop, in place, what splits above nodes have fixed of the columns they ask."""
+    scatter, rounding = statistics.scatter, statistics.rounding
+    least = CONSTANT * np.maximum(statistics.weight, 1.0)
+    count = np.bincount(column)
+    # What a single regressor says of its column is there, or it is not.
+    square = np.einsum("nii->ni", scatter)[:, : len(column)]
+    noise = np.maximum(least[:, None], rounding[:, None] * np.maximum(square, 0.0))
+    fixed = asked[:, column] & ~(square > noise) & (count[column] == 1)
+    covariance[fixed] = 0.0
+    covariance.transpose(0, 2, 1)[fixed] = 0.0
+    for several in np.flatnonzero(count > 1):
         place, node = (
-            np.flatnonzero(inputs[:n] == column),
-            np.flatnonzero(asked[:, column]),
+            np.flatnonzero(column == several),
+            np.flatnonzero(asked[:, several]),
         )
-        square, axes = np.linalg.eigh(statistics.scatter[np.ix_(node, place, place)])
-        rounding = statistics.rounding[node] * square.max(axis=1, initial=0.0)
-        least = np.maximum(CONSTANT * np.maximum(weight[node], 1.0), rounding)
-        varies = square > least[:, None]
-        fixed = ~varies.all(axis=1)
-        axes = np.where(varies[fixed, None], axes[fixed], 0.0)
-        varying, node = axes @ axes.transpose(0, 2, 1), node[fixed, None]
+        square, axes = np.linalg.eigh(scatter[np.ix_(node, place, place)])
+        noise = rounding[node] * square.max(axis=1, initial=0.0)
+        varies = square > np.maximum(least[node], noise)[:, None]
+        some = ~varies.all(axis=1)
+        axes = np.where(varies[some, None], axes[some], 0.0)
+        varying, node = axes @ axes.transpose(0, 2, 1), node[some, None]
         covariance[node, place] = varying @ covariance[node, place]
         covariance[node, :, place] = varying @ covariance[node, :, place]
-    return covariance
 
 
 def _sets(
@@ -356,21 +377,21 @@ def _short(
     whole = np.einsum("ni,ni->n", full, projected[:, :, 0])
     chosen, unexplained = np.full(moment.shape, -1), whole.copy()
     going = np.arange(len(full))
-    for copy in _COPIES:
+    # Below nothing nobody gets: only the last try counts.
+    for copy in _COPIES if (limit >= 0).any() else _COPIES[-1:]:
         chosen[going], unexplained[going] = selected_forward(
             gram[going], moment[going], whole[going], limit[going], copy
         )
         going = np.flatnonzero(unexplained > limit)
         if not len(going):
             break
-    chosen = _backward(gram, moment, chosen, whole, limit)
-    inverse, wanted = _inside(gram, moment, chosen)
+    chosen, inverse, slopes = _backward(gram, moment, chosen, whole, limit)
     columns = np.broadcast_to(np.eye(full.shape[1]), covariance.shape)
     member = np.concatenate([columns, sets], axis=2)
     of_terms = np.take_along_axis(member, chosen[:, None], axis=2)
     of_terms = of_terms * (chosen >= 0)[:, None]
     variance = np.einsum("nij,nij->ni", of_terms @ inverse, of_terms)
-    slopes = (of_terms @ (inverse @ wanted[:, :, None]))[:, :, 0]
+    slopes = (of_terms @ slopes[:, :, None])[:, :, 0]
     slopes = np.where((unexplained <= limit)[:, None], slopes, full)
     known = (variance > 0) | (slopes == 0)
     return slopes, np.where(known, np.maximum(variance, 0.0), np.nan)
@@ -394,15 +415,20 @@ def _backward(
     chosen: Int[np.ndarray, "n_nodes n_chosen"],
     variance: Float[np.ndarray, " n_nodes"],
     limit: Float[np.ndarray, " n_nodes"],
-) -> Int[np.ndarray, "n_nodes most"]:
-    """Drop terms that can be spared, the least useful first, of ties the last."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Drop terms that can be spared, the least useful first, of ties the last.
+
+    Returns the others, inverses of their products, and their slopes; else zero.
+    """
     most = np.count_nonzero(chosen >= 0, axis=1).max(initial=0)
     chosen = chosen[:, :most].copy()
+    inverses, every = np.zeros((len(chosen), most, most)), np.zeros((len(chosen), most))
     going = np.flatnonzero((chosen >= 0).any(axis=1))
     while len(going):
         own = chosen[going]
         inverse, wanted = _inside(gram[going], moment[going], own)
         slopes = (inverse @ wanted[:, :, None])[:, :, 0]
+        inverses[going], every[going] = inverse, slopes
         unexplained = variance[going] - np.einsum("ni,ni->n", wanted, slopes)
         # Of near copies rounding may make a variance negative: one can be spared.
         variances = np.einsum("nii->ni", inverse)
@@ -416,5 +442,7 @@ def _backward(
         spared = unexplained + worth <= limit[going]
         going, last = going[spared], last[spared]
         chosen[going, last] = -1
-        going = going[(chosen[going] >= 0).any(axis=1)]
-    return chosen
+        none = (chosen[going] < 0).all(axis=1)
+        inverses[going[none]], every[going[none]] = 0.0, 0.0
+        going = going[~none]
+    return chosen, inverses, every

@@ -10,18 +10,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
 from secret_jax.data.rows import Rows
-from secret_jax.data.shards import block_of, in_64_bits
-from secret_jax.runtime.linalg import AnyArray, Moments, added_up, matmul, safe_divide
-from secret_jax.runtime.programs import program
+from secret_jax.runtime.linalg import Moments, added_up, safe_divide
 from secret_jax.runtime.shapes import Scratch, slice_positions
-from secret_jax.tree.packed import PackedTrees, programmed
-from secret_jax.tree.structure import Tree, once
+from secret_jax.tree.reshape import nodes_left
+from secret_jax.tree.structure import Tree
 
 # Rows to give `group_statistics` at once: so many that calls of NumPy cost less than
 # the work, also of a thousand groups.
@@ -32,8 +28,6 @@ _STRETCH = 4096
 # Eigenvalues of dependent columns, over the largest one: of products of float64 numbers
 # (of columns in float32) up to 1e-12, of float32 ones up to 1e-8.
 _ROUNDING_64, ROUNDING_32 = 1e-10, 1e-6
-# Rows on a device whose float32 products are added up before float64 goes on.
-_RUN = 512
 
 
 class NodeStatistics(NamedTuple):
@@ -85,6 +79,18 @@ class NodeStatistics(NamedTuple):
             self.upper[:, part],
             self.rounding,
         )
+
+
+class TreeStatistics(NamedTuple):
+    """Statistics of the nodes of a tree, of the rows that grew it."""
+
+    tree: Tree
+    statistics: NodeStatistics
+
+    def of(self, subtree: Tree) -> NodeStatistics | None:
+        """Those of a tree that was cut from it; None if it splits otherwise."""
+        node = nodes_left(self.tree, subtree)
+        return None if node is None else self.statistics.take(node)
 
 
 def empty_statistics(n_nodes: int, n_regressors: int, n_outputs: int) -> NodeStatistics:
@@ -166,7 +172,7 @@ def group_statistics(
     # As wide as what they become: to copy whole rows takes half of the time.
     shape = rows.n_rows, n_regressors + rows.targets.shape[1] + 1
     x = scratch.array("narrow", shape, np.float32)
-    x[:, :n_regressors] = np.asarray(rows.table.x)[:, :n_regressors]
+    x[:, :n_regressors] = rows.table.on_host().x[:, :n_regressors]
     x[:, n_regressors:] = 1.0
     edges = (stop - count)[occupied], stop[occupied]
     _, targets, weight, _ = rows
@@ -230,7 +236,7 @@ def slice_statistics(
             np.dot(other[part].T, joint[part], out=products[piece])
     total = np.add.reduceat(products, np.searchsorted(cuts, begin))
     found = NodeStatistics(
-        *_centred(total, pivot[:, :width]),
+        *centred(total, pivot[:, :width]),
         lower=np.minimum.reduceat(targets, begin, axis=0).astype(np.float64),
         upper=np.maximum.reduceat(targets, begin, axis=0).astype(np.float64),
         rounding=np.full(len(length), _ROUNDING_64),
@@ -243,62 +249,11 @@ def slice_statistics(
     return statistics
 
 
-def _centred(
+def centred(
     products: np.ndarray, pivot: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Weight, mean and scatter, given sums of products of [z - pivot, 1]."""
+    """Compute weight, mean and scatter, given sums of products of [z - pivot, 1]."""
     weight, first = products[:, -1, -1], products[:, -1, :-1]
     offset = safe_divide(first, weight[:, None])
     between = weight[:, None, None] * offset[:, :, None] * offset[:, None, :]
     return weight, pivot + offset, products[:, :-1, :-1] - between
-
-
-def resident_statistics(tree: Tree, rows: Rows) -> tuple[np.ndarray, NodeStatistics]:
-    """Compute statistics of the leaves from numeric rows on a device.
-
-    Rows of weight zero are padding. Products are of float32 numbers about the means
-    that the tree knows, which hold six digits in a run of rows; runs add up in float64.
-    """
-    packed = once(tree, programmed)
-    node = np.asarray(packed.node)
-    shift = np.concatenate([tree.center, tree.mean], axis=1)[node]
-    shift = np.nan_to_num(shift).astype(np.float32)
-    known = np.column_stack([rows.targets, rows.weight]).astype(np.float32)
-    every, size = slice(rows.n_rows), -(-rows.n_rows // _RUN) * _RUN
-    x, known = (block_of(array, every, size) for array in (rows.table.x, known))
-    with in_64_bits():
-        found = _leaf_sums(x, known[:, :-1], known[:, -1], packed, shift)
-    sums, lower, upper = (np.asarray(array, np.float64) for array in found)
-    some = np.flatnonzero(sums[:, -1, -1] > 0)
-    weight, mean, scatter = _centred(sums[some], shift[some].astype(np.float64))
-    scatter = 0.5 * (scatter + scatter.transpose(0, 2, 1))
-    rounding = np.full(len(some), ROUNDING_32)
-    return node[some], NodeStatistics(
-        weight, mean, scatter, lower[some], upper[some], rounding
-    )
-
-
-@program()
-def _leaf_sums(
-    x: AnyArray,
-    targets: AnyArray,
-    weight: AnyArray,
-    packed: PackedTrees,
-    shift: AnyArray,
-) -> tuple[jax.Array, ...]:
-    """Sums of products of [x, y, 1] about the leaf's shift, and ranges of targets."""
-    (n_leaves, width), n_outputs = shift.shape, targets.shape[1]
-    (leaf,) = packed.leaves(x.T, jnp.zeros((0, len(x)), jnp.int32), jnp)
-    member = leaf[:, None] == jnp.arange(n_leaves, dtype=leaf.dtype)
-    joint = jnp.concatenate([x[:, : width - n_outputs], targets], axis=1) - shift[leaf]
-    joint = jnp.concatenate([joint, jnp.ones_like(joint[:, :1])], axis=1)
-    products = joint[:, :, None] * (weight[:, None] * joint)[:, None, :]
-    sums = matmul(
-        member.astype(jnp.float32).reshape(-1, _RUN, n_leaves).transpose(0, 2, 1),
-        products.reshape(-1, _RUN, (1 + width) ** 2),
-    )
-    sums = sums.astype(jnp.float64).sum(axis=0)
-    inside = (member & (weight > 0)[:, None])[:, :, None]
-    lower = jnp.where(inside, targets[:, None], jnp.inf).min(axis=0)
-    upper = jnp.where(inside, targets[:, None], -jnp.inf).max(axis=0)
-    return sums.reshape(n_leaves, 1 + width, 1 + width), lower, upper

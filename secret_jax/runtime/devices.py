@@ -13,7 +13,7 @@ LEAST_ROWS = 1024
 
 # With fewer rows an accelerator should wait for its launches longer than processors
 # compute: reckoned from counts of launches, not measured.
-_FEW_ROWS = 1 << 17
+FEW_ROWS = 1 << 17
 
 
 def device_named(name: str) -> Any:
@@ -69,7 +69,7 @@ def computing_on(
         except ValueError:
             if not fall_back:
                 raise
-    elif n_rows is not None and n_rows <= _FEW_ROWS and _preferred() is None:
+    elif n_rows is not None and n_rows <= FEW_ROWS and _preferred() is None:
         usual = jax.default_backend()
         with suppress(RuntimeError):  # JAX was told to have accelerators only
             chosen = None if usual == "cpu" else jax.local_devices(backend="cpu")[0]

@@ -1,5 +1,7 @@
 """Hashes as random numbers: the same content gives the same on every machine."""
 
+from typing import Any
+
 import numpy as np
 
 # Of splitmix64: two multipliers, and 2^64 over the golden ratio.
@@ -33,3 +35,11 @@ def random_numbers(key: np.ndarray, n: int) -> np.ndarray:
     bits = mix(mix(key[:, None]) ^ counter) >> np.uint64(11)
     numbers = (bits.astype(np.float64) * 2.0**-53).astype(np.float32)
     return np.clip(numbers, np.float32(2**-24), np.float32(1 - 2**-24))
+
+
+def mix_there(value: Any) -> Any:
+    """Apply `mix` to an array of JAX, in programs with 64 bits."""
+    value = value + _GOLDEN
+    value = (value ^ (value >> np.uint64(30))) * _M1
+    value = (value ^ (value >> np.uint64(27))) * _M2
+    return value ^ (value >> np.uint64(31))

@@ -87,6 +87,12 @@ def unit_vectors(vectors: AnyArray) -> AnyArray:
     return xp.where(sound, vectors / xp.where(length > 0, length, 1.0), 0.0)
 
 
+def unit_vector(vector: Array) -> Array:
+    """One of `unit_vectors`, also within kernels."""
+    square = jnp.sum(vector**2)
+    return jnp.where(jnp.isfinite(square), safe_divide(vector, jnp.sqrt(square)), 0.0)
+
+
 def inverse_cholesky(
     matrix: Float[AnyArray, "... n n"], tolerance: jax.Array | float
 ) -> tuple[Float[AnyArray, "... n n"], Bool[AnyArray, "... n"]]:
@@ -268,34 +274,44 @@ def leading_eigenvectors(
         order = np.argsort(-size, axis=-1, stable=True)[..., :n]
         vector = np.where(size > 0, vector, 0.0)
         return np.swapaxes(np.take_along_axis(vector, order, axis=-1), -1, -2)
-    return each(lambda matrix: _by_powers(matrix, n), matrix.ndim - 2)(matrix)
+    found = each(lambda matrix: by_powers(matrix, n), matrix.ndim - 2)(matrix)
+    return found[..., :n, :]
 
 
-def _by_powers(matrix: Float[Array, "m m"], n: int) -> Float[Array, "n m"]:
+def by_powers(
+    matrix: Float[Array, "m m"], n: int, product: Callable[..., Array] = small_matmul
+) -> Float[Array, "m m"]:
+    """`leading_eigenvectors` of one matrix in the first rows, also within kernels."""
+    index = jnp.arange(len(matrix))
+    row, column = index[:, None], index[None]
+
     def normed(matrix):
-        largest = jnp.max(jnp.abs(matrix), keepdims=True)
+        largest = jnp.max(jnp.abs(matrix))
         return matrix / jnp.where(largest > 0, largest, 1.0)
 
     # Eigenvalues of m x m numbers of at most one are at most m.
     together = int(np.log2(_LARGEST / np.log(max(len(matrix), 2))))
-    rest, found = matrix, []
-    for _ in range(n):
+    rest, found = matrix, jnp.zeros_like(matrix)
+    for number in range(n):
         power = rest = normed(rest)
         for i in range(_N_SQUARINGS):
             power = normed(power) if i and not i % together else power
-            power = small_matmul(power, power)
+            power = product(power, power)
         # Nearly v v': every column is along v, none is longer than the diagonal says.
-        size = jnp.diagonal(power)
-        vector = safe_divide(power[jnp.argmax(size)], jnp.max(size))
+        size = jnp.sum(jnp.where(row == column, power, 0.0), axis=0)
+        longest = row == jnp.argmax(size, axis=0)
+        vector = jnp.sum(jnp.where(longest, power, 0.0), axis=0)
+        vector = safe_divide(vector, jnp.max(size))
         # In the square, eigenvalues of opposite sign tie; this takes one of the two.
-        image = matmul(rest, vector)
+        image = jnp.sum(rest * vector[None], axis=1)
         size = jnp.sqrt(safe_divide(jnp.sum(image**2), jnp.sum(vector**2)))
         size = jnp.where(jnp.sum(image * vector) >= 0, size, -size)
-        vector = unit_vectors(image + size * vector)
-        outside = jnp.eye(len(rest), dtype=rest.dtype) - jnp.outer(vector, vector)
-        rest = small_matmul(outside, small_matmul(rest, outside))
-        found.append(vector)
-    return jnp.stack(found)
+        vector = unit_vector(image + size * vector)
+        outside = jnp.where(row == column, 1.0, 0.0)
+        outside = outside - vector[:, None] * vector[None]
+        rest = product(outside, product(rest, outside))
+        found = jnp.where(row == number, vector[None], found)
+    return found
 
 
 class Moments(NamedTuple):

@@ -6,6 +6,10 @@ from typing import Any
 
 import numpy as np
 
+# Rows that programs of a whole table have room for: powers of two up to the second
+# number, then also eighths of them, as padding takes time.
+_FEWEST_ROWS, _FEW_ROWS = 1 << 16, 1 << 17
+
 
 def next_power_of_two(n: int) -> int:
     """Smallest power of two that is at least ``n``."""
@@ -20,10 +24,21 @@ def bucket(n: int, *, smallest: int) -> int:
     return size
 
 
-def padded(values: np.ndarray, n: int, fill: float = 0) -> np.ndarray:
+def room_for(n_rows: int, fewest: int = _FEWEST_ROWS) -> int:
+    """Number of rows that programs have room for, at least ``n_rows``."""
+    size = next_power_of_two(max(n_rows, fewest))
+    if size <= _FEW_ROWS:
+        return size
+    step = size // 8
+    return -(-n_rows // step) * step
+
+
+def padded(
+    values: np.ndarray, n: int, fill: float = 0, *, dtype: Any = None
+) -> np.ndarray:
     """Pad values to ``n`` entries along the first axis with ``fill``."""
     # Zeros are not written: padding that nobody reads costs nothing.
-    longer = np.zeros((n, *values.shape[1:]), values.dtype)
+    longer = np.zeros((n, *values.shape[1:]), dtype or values.dtype)
     longer[: len(values)] = values
     if fill:
         longer[len(values) :] = fill

@@ -73,31 +73,30 @@ def products_about(
     """Weighted products of rows (1, z) with themselves; z is less some centers.
 
     And by a lower triangular matrix, if there is one: these rows are the second result.
+    The first array may have more columns than there are centers of; they do not count.
     """
     n_starts = weight.shape[1]
     centers = [jnp.repeat(a, n_starts // a.shape[1], axis=1) for a in centers]
 
     def one(start: Any, of_node: Any, columns: Any) -> Any:
-        *values, weights = columns
-        z = [*itertools.chain(*values)]
+        *values, weight = columns
+        z = [*values[0][:n_first], *itertools.chain(*values[1:])]
         for center in of_node[: len(centers)]:
             z = [a - center(start, i) for i, a in enumerate(z)]
         for by in of_node[len(centers) :]:
-            z = [_weighted(by, (i,), z[: i + 1]) for i in range(len(z))]
-        weight = weights[0]
-        for label, other in enumerate(weights[1:], 1):
-            weight = jnp.where(start == label, other, weight)
+            z = [weighted(by, (i,), z[: i + 1]) for i in range(len(z))]
         z = [jnp.ones_like(weight), *z]
         return weight, z, z if matrix else []
 
-    n = 1 + sum(array.shape[1] for array in arrays)
+    n = 1 + centers[0].shape[2]
+    n_first = n - 1 - sum(array.shape[1] for array in arrays[1:])
     sizes = Sizes(n, n_starts, n_written=n if matrix else 0)
-    given = (*centers, *matrix), (*arrays, weight)
-    products, _, z = read_once(rows, one, *given, sizes)
+    of_nodes = *centers, *matrix
+    products, _, z = read_once(rows, one, of_nodes, arrays, sizes, [weight])
     return products, z
 
 
-def _weighted(weight: Any, at: tuple[Any, ...], values: Sequence[Array]) -> Array:
+def weighted(weight: Any, at: tuple[Any, ...], values: Sequence[Array]) -> Array:
     """Sum of some numbers of rows, by numbers that their node has at a place."""
     products = (weight(*at, i) * value for i, value in enumerate(values))
     return functools.reduce(jnp.add, products)
@@ -110,7 +109,7 @@ def moments_of_sides(
 
     def one(start: Any, of_node: Any, columns: Any) -> Any:
         (form, by_sign), (z, weight) = of_node, columns
-        odds = _weighted(form, (start,), z)
+        odds = weighted(form, (start,), z)
         side = jnp.where(odds > 0, 1.0, 0.0)
         return weight * jnp.where(by_sign(start), side, shares(odds)[0]), z, []
 
@@ -158,7 +157,7 @@ def _log_densities(of_node: Any, z: Sequence[Array], *start: Any) -> list[Array]
         squares = jnp.zeros_like(z[0])
         for row in range(len(z) - 1):  # of a triangle beside a column of means
             at = *start, component, row
-            squares += _weighted(factor, at, z[: row + 2]) ** 2
+            squares += weighted(factor, at, z[: row + 2]) ** 2
         found.append(constant(*start, component) - 0.5 * squares)
     return found
 
@@ -214,7 +213,7 @@ def _maximise(floor: float, width: int, *refs: Any) -> None:
         prior = jnp.where(below, floor * weight, jnp.where(row < n, 0.0, 1.0))
         matrix = matrix + jnp.where(row == column, prior, 0.0)
         root = jnp.where(own, jnp.sqrt(jnp.maximum(mass, 0.0)), 0.0)
-        factor = _inverse_cholesky(matrix, row, column, n) * root
+        factor = inverse_cholesky(matrix, row, column, n) * root
         diagonal = jnp.sum(jnp.where(row == column, factor, 0.0), 1, keepdims=True)
         constant = jnp.sum(jnp.log(jnp.where(own, diagonal, 1.0)))
         constant += 0.5 * jnp.sum(jnp.where(own, 1.0, 0.0)) + jnp.log(mass / weight)
@@ -224,7 +223,7 @@ def _maximise(floor: float, width: int, *refs: Any) -> None:
         penalties[at] = 0.5 * floor * jnp.sum(jnp.where(column > 0, factor**2, 0.0))
 
 
-def _inverse_cholesky(matrix: Array, row: Array, column: Array, n: int) -> Array:
+def inverse_cholesky(matrix: Array, row: Array, column: Array, n: int) -> Array:
     """As `secret_jax.runtime.linalg.inverse_cholesky`, where the matrix stands."""
 
     def eliminate(pivot: Array, both: Array) -> Array:

@@ -14,21 +14,23 @@ from typing import Annotated, Any, ClassVar, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Float, Int
 
+from secret_jax.data.kernels import fits, reads_once, weighted_products
 from secret_jax.data.learning import ColumnOptions
 from secret_jax.models.ridge import Ridge
 from secret_jax.runtime.linalg import (
     AnyArray,
     definite_solve,
-    inverse_cholesky,
     largest,
     leading_eigenvectors,
     matmul,
     namespace,
     safe_divide,
+    small_matmul,
     taken,
     where_each,
 )
 from secret_jax.runtime.values import POSITIVE, TupleOf, at_least, real
+from secret_jax.splits import rss_kernel
 from secret_jax.splits.axis import split_of
 from secret_jax.splits.interface import Level, Split, SplitFinder
 from secret_jax.splits.labelled import oriented
@@ -46,6 +48,7 @@ from secret_jax.splits.rss_nodes import (
     cuts_of,
     exact_sides,
     gains_of_cuts,
+    inverted_roots,
     prepared,
 )
 
@@ -204,7 +207,7 @@ def improved(
         if left == 1:
             longer = xp.concatenate([direction, new.direction[:, None]], axis=1)
             tried += _short(nodes, longer, options)
-        tried = standardised(nodes, xp.concatenate(tried, axis=1))
+        tried = standardised(nodes, xp.concatenate(tried, axis=1), options)
         found = _scored(nodes, tried, options)
         new = _better(new, Best(*(array[:, :n_full] for array in found)))
         if tried.shape[1] > n_full:
@@ -228,12 +231,14 @@ def proposed(nodes: Nodes, oblique: bool, options: RssSplits) -> AnyArray:
         for proposal in options.proposals:
             new = proposal(nodes.rows, white, residual, nodes.weight)
             found.append(_in_columns(nodes, matmul(new, whitener), options))
-    return standardised(nodes, nodes.rows.xp.concatenate(found, axis=1))
+    return standardised(nodes, nodes.rows.xp.concatenate(found, axis=1), options)
 
 
-def standardised(nodes: Nodes, direction: AnyArray) -> AnyArray:
+def standardised(nodes: Nodes, direction: AnyArray, options: RssSplits) -> AnyArray:
     """Directions (n_nodes, k, n_columns) along which columns have unit variance."""
     xp = nodes.rows.xp
+    if fits(nodes.rows, direction.shape[-1]) and options.max_split_features:
+        return direction  # as `rss_kernel.sparse` gives them
     variance = xp.sum(matmul(direction, nodes.covariance) * direction, axis=2)
     unit = safe_divide(direction, xp.sqrt(xp.maximum(variance, 0.0))[..., None])
     return xp.where(xp.isfinite(variance)[..., None], unit, 0.0)
@@ -246,8 +251,17 @@ def _short(nodes: Nodes, direction: AnyArray, options: RssSplits) -> list[AnyArr
     if not lengths:
         return []
     every = nodes.rows.xp.concatenate([direction] * len(lengths), axis=1)
-    n_kept = np.repeat(lengths, n_full)
-    return [oriented(sparse(every, nodes.covariance, n_kept, options.ridge))]
+    return [_in_few(nodes, every, np.repeat(lengths, n_full), options)]
+
+
+def _in_few(
+    nodes: Nodes, direction: AnyArray, n_kept: Any, options: RssSplits
+) -> AnyArray:
+    """Directions in few of the columns, oriented."""
+    given = direction, nodes.covariance, n_kept, options.ridge
+    if fits(nodes.rows, direction.shape[-1]):
+        return rss_kernel.sparse(*given)
+    return oriented(sparse(*given))
 
 
 def _whitener(nodes: Nodes, options: RssSplits) -> AnyArray:
@@ -257,7 +271,7 @@ def _whitener(nodes: Nodes, options: RssSplits) -> AnyArray:
     first = 1 + nodes.n_outputs
     covariance = nodes.gram[:, first:, first:] / nodes.total[:, None, None]
     penalty = options.ridge * np.eye(nodes.n_coordinates, dtype=covariance.dtype)
-    return inverse_cholesky(covariance + penalty, 0.0)[0]
+    return inverted_roots(nodes.rows, covariance + penalty)
 
 
 def _in_columns(nodes: Nodes, coordinates: AnyArray, options: RssSplits) -> AnyArray:
@@ -267,33 +281,38 @@ def _in_columns(nodes: Nodes, coordinates: AnyArray, options: RssSplits) -> AnyA
         direction = matmul(coordinates, xp.swapaxes(nodes.loading, 1, 2))
     direction = direction * nodes.combined[:, None]
     if options.max_split_features:
-        kept = options.max_split_features
-        direction = sparse(direction, nodes.covariance, kept, options.ridge)
+        return _in_few(nodes, direction, options.max_split_features, options)
     return oriented(direction)
 
 
 def _hessian(nodes: Nodes, options: RssSplits) -> AnyArray:
     """Leading eigenvectors of E[r u u'], u whitened: where the residuals bend most."""
-    xp, n, total = nodes.rows.xp, nodes.n_outputs, nodes.total[:, None, None, None]
+    rows, xp, n = nodes.rows, nodes.rows.xp, nodes.n_outputs
+    total = nodes.total[:, None, None, None]
     bounded = xp.clip(nodes.design[..., :n, :], -_MOST_BENDING, _MOST_BENDING)
-    weighted = nodes.weight[..., None, :] * nodes.design[..., n:, :]
-    by = bounded[..., :, None, :] * weighted[..., None, :, :]
-    flat = by.reshape(*by.shape[:-3], -1, by.shape[-1])
-    sums = nodes.rows.products(flat, nodes.design)[..., n:]
-    sums = sums.reshape(len(sums), n, -1, sums.shape[-1]) / total
+    if reads_once(rows, nodes.gram.shape[-1] - n):
+        by = nodes.weight[..., None, :] * bounded
+        sums = weighted_products(rows, by, nodes.design, slice(n, None)) / total
+    else:
+        weighted = nodes.weight[..., None, :] * nodes.design[..., n:, :]
+        by = bounded[..., :, None, :] * weighted[..., None, :, :]
+        flat = by.reshape(*by.shape[:-3], -1, by.shape[-1])
+        sums = rows.products(flat, nodes.design)[..., n:]
+        sums = sums.reshape(len(sums), n, -1, sums.shape[-1]) / total
     # The one comes first: of the bounded residuals about their means.
     about = sums[:, :, :1, :1] * nodes.gram[:, None, n:, n:] / total
     hessian = (sums - about)[:, :, 1:, 1:]
     whitener = _whitener(nodes, options)
+    n_leading = min(options.n_hessian, nodes.n_coordinates)
+    if fits(rows, nodes.n_coordinates):
+        return rss_kernel.bent_most(hessian, whitener, n_leading)
     whitened = matmul(whitener[:, None], hessian)
     whitened = matmul(whitened, xp.swapaxes(whitener, 1, 2)[:, None])
     if nodes.n_outputs == 1:
         whitened = whitened[:, 0]
     else:  # the squares of several have the same eigenvectors, and add up
         whitened = xp.sum(matmul(whitened, whitened), axis=1)
-    n_leading = min(options.n_hessian, nodes.n_coordinates)
-    leading = leading_eigenvectors(whitened, n_leading)
-    return matmul(leading, whitener)
+    return matmul(leading_eigenvectors(whitened, n_leading), whitener)
 
 
 def _hinge(nodes: Nodes, best: Best, options: RssSplits) -> AnyArray:
@@ -312,6 +331,12 @@ def _hinge(nodes: Nodes, best: Best, options: RssSplits) -> AnyArray:
     cap = _MOST_WEIGHT * rows.sums(nodes.weight * size) / nodes.total
     size = nodes.weight * xp.minimum(size, rows.spread(cap))
     first = xp.where(advantage > 0, size, 0.0)[..., None, :]
+    ridge = options.ridge + ROUNDING
+    if fits(rows, nodes.gram.shape[-1]) and reads_once(rows, nodes.gram.shape[-1] - n):
+        by = xp.concatenate([first, size[..., None, :]], axis=-2)
+        sums = weighted_products(rows, by, nodes.design, slice(n, None))
+        normal = rss_kernel.discriminant(sums[:, 0, 0], sums[:, 1], ridge)
+        return _in_columns(nodes, normal[:, None, 1:], options)
     by = [first, size[..., None, :] * nodes.design[..., n:, :]]
     sums = rows.products(xp.concatenate(by, axis=-2), nodes.design)[..., n:]
     of_class = xp.stack([sums[:, 0], sums[:, 1] - sums[:, 0]], axis=1)
@@ -320,19 +345,19 @@ def _hinge(nodes: Nodes, best: Best, options: RssSplits) -> AnyArray:
     between = mass[..., None, None] * center[..., :, None] * center[..., None, :]
     within = sums[:, 2:, 1:] - xp.sum(between, axis=1)
     within = safe_divide(within, xp.sum(mass, axis=1)[:, None, None])
-    ridge = (options.ridge + ROUNDING) * np.eye(within.shape[-1], dtype=within.dtype)
-    normal = definite_solve(within + ridge, center[:, 0] - center[:, 1])
+    penalty = ridge * np.eye(within.shape[-1], dtype=within.dtype)
+    normal = definite_solve(within + penalty, center[:, 0] - center[:, 1])
     return _in_columns(nodes, normal[:, None], options)
 
 
 def _scored(nodes: Nodes, direction: AnyArray, options: RssSplits) -> Best:
     """The best cuts of directions; arrays with a second axis of directions."""
     rows, xp = nodes.rows, nodes.rows.xp
-    projection = rows.transformed(direction, nodes.z)
+    projection = nodes.along(direction)
     cuts = cuts_of(rows, projection, nodes.weight, options.n_thresholds)
     sums, own = rows.moments_below(projection, cuts, nodes.moments, nodes.weight)
     sides = nodes.whole, nodes.min_weight, sums, own
-    screened = gains_of_cuts(*sides, matmul(direction, nodes.cross))
+    screened = gains_of_cuts(*sides, small_matmul(direction, nodes.cross))
     found, cut = best_cuts(screened, cuts)
     left = projection <= rows.spread(cut)
     gain, models = exact_sides(nodes, left, options.ridge)

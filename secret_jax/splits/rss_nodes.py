@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float
 
+from secret_jax.data.kernels import fits, reads_once, weighted_products
 from secret_jax.data.ragged import sorted_pairs
 from secret_jax.runtime.linalg import (
     AnyArray,
@@ -24,6 +25,7 @@ from secret_jax.runtime.linalg import (
     small_matmul,
     taken,
 )
+from secret_jax.splits import rss_kernel
 from secret_jax.splits.interface import Level
 
 # Below this deviation, in units of the whole table, an attribute is constant.
@@ -99,6 +101,16 @@ class Nodes(NamedTuple):
         """How many of the coordinates models see: the first ones."""
         return self.whitener.shape[-1]
 
+    def along(self, direction: AnyArray) -> AnyArray:
+        """The rows along directions (n_nodes, k, n_columns)."""
+        xp = self.rows.xp
+        if xp is np or self.loading is not None:
+            return self.rows.transformed(direction, self.z)
+        # A part of the design would be written first.
+        others = self.design.shape[-2] - direction.shape[-1]
+        direction = xp.pad(direction, [(0, 0), (0, 0), (others, 0)])
+        return self.rows.transformed(direction, self.design)
+
 
 def prepared(level: Level, ridge: float, most_regressors: int) -> Nodes:
     """Standardise and whiten the rows of a level, and sum up their products."""
@@ -116,7 +128,7 @@ def prepared(level: Level, ridge: float, most_regressors: int) -> Nodes:
     of_model = slice(first, first + n_model)
     penalty = ridge * xp.eye(n_model, dtype=design.dtype)
     of_basis = gram[:, of_model, of_model] / total[:, None, None]
-    whitener, _ = inverse_cholesky(of_basis + penalty, 0.0)
+    whitener = inverted_roots(rows, of_basis + penalty)
     turned = xp.swapaxes(whitener, 1, 2)
     of_white = small_matmul(gram[:, : first - 1, of_model], turned)
     one = gram[:, first - 1]
@@ -146,12 +158,19 @@ def prepared(level: Level, ridge: float, most_regressors: int) -> Nodes:
         covariance=covariance,
         loading=loading,
         whitener=whitener,
-        cross=matmul(cross, turned),
+        cross=small_matmul(cross, turned),
         min_weight=xp.maximum(
             level.min_weight - ROUNDING * total, _LEAST_ASKED * level.min_weight
         ),
         combined=(level.allowed[:, :n_columns] & level.roles.combined).astype(z.dtype),
     )
+
+
+def inverted_roots(rows: Any, matrix: AnyArray) -> AnyArray:
+    """Inverse Cholesky factors of definite matrices of nodes."""
+    if fits(rows, matrix.shape[-1]):
+        return rss_kernel.inverted_roots(matrix)
+    return inverse_cholesky(matrix, 0.0)[0]
 
 
 def _standardised(
@@ -162,7 +181,10 @@ def _standardised(
     residual, x, center, offset = _centred(level, total)
     weight, first = level.weight[..., None, :], 1 + residual.shape[-2]
     design = xp.concatenate([residual, xp.ones_like(weight), x], axis=-2)
-    gram = rows.products(weight * design, design)
+    if reads_once(rows, design.shape[-2]):
+        gram = weighted_products(rows, weight, design, slice(None))[:, 0]
+    else:
+        gram = rows.products(weight * design, design)
     variance = xp.diagonal(gram, axis1=1, axis2=2) / total[:, None]
     spread, deviation = variance[:, : first - 1], xp.sqrt(variance[:, first:])
     pure = (spread <= PURE**2).all(axis=1)
@@ -265,16 +287,16 @@ def cuts_of(
     xp, most = rows.xp, min(_QUANTILE_ROWS, rows.longest)
     head, mass = rows.head(values, most), rows.head(weight, most)
     mass = mass if mass.ndim == head.ndim else mass[:, None]
+    if xp is not np:  # all pairs: a sort and what leads to it are many kernels
+        index = xp.arange(n, dtype=np.float32)
+        if rows.triton:
+            return rss_kernel.quantiles(mass, head, n, ROUNDING)
+        return rss_kernel.lowest_beyond(mass, head, index, n, ROUNDING)
     share = (np.arange(n, dtype=np.float32) + np.float32(0.5)) / np.float32(n)
     share[0] = 0.0
     enough = share * xp.sum(mass, axis=-1, keepdims=True) * np.float32(1 - ROUNDING)
     head = head + xp.where(mass > 0, 0.0, xp.inf).astype(head.dtype)
     heaviest = xp.max(mass, axis=-1, keepdims=True)
-    if xp is not np:  # all pairs: a sort and what leads to it are many kernels
-        upto = head[..., None, :] <= head[..., None]
-        below = xp.sum(xp.where(upto, mass[..., None, :], 0), axis=-1)
-        found = below[..., None, :] >= enough[..., None]
-        return xp.min(xp.where(found, head[..., None, :], xp.inf), axis=-1)
     if ((mass == heaviest) | (mass == 0)).all():  # places in place of sums
         head = np.sort(head, axis=-1)
         place = np.ceil(enough / np.where(heaviest > 0, heaviest, 1)).astype(int) - 1
@@ -382,9 +404,16 @@ def exact_sides(
         flat = masked.reshape(*masked.shape[:-3], -1, masked.shape[-1])
         return (rows.products(flat, design),)
 
-    seen = nodes.weight, nodes.design[..., :n, :], left.astype(nodes.design.dtype)
-    (one,) = rows.total(products, (), seen)
-    one = one.reshape(len(one), -1, n, n)
+    if reads_once(rows, n):
+        weights = xp.where(left, nodes.weight[..., None, :], 0.0)
+        one = weighted_products(rows, weights, nodes.design, slice(n))
+    else:
+        seen = nodes.weight, nodes.design[..., :n, :], left.astype(nodes.design.dtype)
+        (one,) = rows.total(products, (), seen)
+        one = one.reshape(len(one), -1, n, n)
+    if fits(rows, n):
+        whole = nodes.gram[:, :n, :n], nodes.min_weight
+        return rss_kernel.sides(one, *whole, first, ridge, ROUNDING)
     sides = xp.stack([one, nodes.gram[:, None, :n, :n] - one], axis=2)
     weight = sides[..., first, first]
     moment, matrix = sides[..., first:, :first], sides[..., first:, first:]

@@ -7,13 +7,16 @@ and text, code and prediction agree on it.
 
 import math
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from secret_jax.data.rows import Table
 from secret_jax.data.schema import TableSchema
-from secret_jax.tree.routing import paths_of
+from secret_jax.runtime.parallel import one_thread_for_products
+from secret_jax.tree.routing import apply
 from secret_jax.tree.structure import SplitKind, Tree
+from secret_jax.tree.totals import leaf_totals, levels_of_splits
 from secret_jax.tree.walk import left_of
 
 # A threshold keeps this share of the gap between the rows on its two sides from both.
@@ -29,7 +32,26 @@ _ROUNDING = 1e-6
 _ROUNDING_OF_WHOLE, _MOST_BEYOND = 5e-7, 0.25
 # Digits of a float64.
 _ALL_DIGITS = 17
-_Rounded = tuple[np.ndarray, np.float32] | None  # direction and threshold
+# Digits from which on a rounding moves few rows past others.
+_SOME_DIGITS = 3
+# Rows that show whether a column may hold whole numbers only.
+_GLANCE = 64
+# Powers of ten up to this one are exact in float64; so near to a half, as a share, a
+# product does not tell to which side a decimal is rounded.
+_EXACT, _CLOSE = 22, 1e-12
+# Rows of few columns that NumPy reads as one.
+_WIDE = 64
+# Relative errors of a sum of float32, and of float64 numbers, for each of its terms.
+_LOST_32, _LOST_64 = 2.0**-21, 2.0**-50
+_Rounded = tuple[np.ndarray, np.float32]  # direction and threshold
+
+
+class _Sides(NamedTuple):
+    """Rows that a comparison sends both ways, those on its left first."""
+
+    one: int
+    x: np.ndarray  # (n_rows, n_columns), float32
+    n_left: int
 
 
 def with_plain_splits(tree: Tree, table: Table) -> Tree:
@@ -38,56 +60,112 @@ def with_plain_splits(tree: Tree, table: Table) -> Tree:
     Each keeps its way (of more than 65,536 the first ones do), and a gate stays between
     them. The new schema knows which columns hold whole numbers only.
     """
-    table = table.take(slice(ROWS_LOOKED_AT))
-    x = np.asarray(table.x)
-    schema = replace(tree.schema, whole=_whole_columns(tree.schema, x))
-    tree = replace(tree, schema=schema)
-    if tree.n_leaves == 1:
+    table = table.take(slice(min(len(table.codes), ROWS_LOOKED_AT))).on_host()
+    leaf = apply(tree, table) if tree.n_leaves > 1 else None
+    reach = _reach(table.x)
+    schema = tree.schema
+    tree = replace(tree, schema=replace(schema, whole=_whole(schema, table.x, reach)))
+    if leaf is None:
         return tree
+    order, start, stop = _in_slices(tree, leaf)
+    table = table.take(order)
+    alone, several = list[_Sides](), list[int]()
+    free = ~tree.is_leaf & np.isfinite(tree.gain)  # others were fixed
+    for node in np.flatnonzero(free).tolist():
+        if (tree.further == node).any():
+            several.append(node)
+        else:
+            n_left = stop[tree.left[node]] - start[node]
+            alone.append(_Sides(node, table.x[start[node] : stop[node]], n_left))
+    # Lanes that a product leaves empty may be anything.
+    with one_thread_for_products(), np.errstate(invalid="ignore"):
+        found = _plain(tree, alone, reach)
+        for node in several:
+            own = table.take(slice(start[node], stop[node]))
+            found |= _plain_together(tree, node, own, reach)
     threshold, direction = tree.threshold.copy(), tree.direction.copy()
-    path = paths_of(tree, table)
-    rows_of = {0: np.arange(len(x))}
-    for node in np.flatnonzero(~tree.is_leaf).tolist():  # parents come first
-        rows = rows_of.pop(node)
-        here = x.take(rows, axis=0)
-        left = path[tree.depth[node] + 1].take(rows) == tree.left[node]
-        rows_of[tree.left[node]], rows_of[tree.right[node]] = rows[left], rows[~left]
-        if not np.isfinite(tree.gain[node]):
-            continue  # it was fixed
-        several, holds = tree.comparisons_at(node), left[None]
-        if len(several) > 1:
-            at, own = np.full(len(rows), 0), table.take(rows)
-            larger = tree.larger_left[tree.node_of]
-            holds = np.array([left_of(tree, larger, own, at + i) for i in several])
-        for place, one in enumerate(several):
-            # No row that fails one comparison may come to meet all of them.
-            others = np.delete(holds, place, axis=0).all(axis=0)
-            if tree.kind[one] == SplitKind.DISCRETE:
-                continue
-            plain = _plain_axis if tree.kind[one] == SplitKind.AXIS else _plain_sum
-            found = plain(tree, one, here[others], holds[place][others])
-            if found is not None:
-                direction[one], threshold[one] = found
-                holds[place] = here @ found[0] <= found[1]
+    for one, rounded in found.items():
+        direction[one], threshold[one] = rounded
     return replace(tree, threshold=threshold, direction=direction)
 
 
-def _whole_columns(schema: TableSchema, x: np.ndarray) -> tuple[int, ...]:
+def _reach(x: np.ndarray) -> np.ndarray:
+    """Largest magnitude in every column, float32, in wide rows: short ones are slow."""
+    n_wide, n_columns = len(x) // _WIDE, x.shape[1]
+    wide = x[: n_wide * _WIDE].reshape(n_wide, _WIDE * n_columns)
+    ends = [wide.max(axis=0, initial=0.0), wide.min(axis=0, initial=0.0)]
+    rows = [*(end.reshape(_WIDE, n_columns) for end in ends), x[n_wide * _WIDE :]]
+    return np.abs(np.concatenate(rows)).max(axis=0)
+
+
+def _in_slices(tree: Tree, leaf: np.ndarray) -> tuple[np.ndarray, list[int], list[int]]:
+    """Order of rows in which those of every node are a slice, and these slices."""
+    length = leaf_totals(tree, np.bincount(leaf, minlength=tree.n_nodes))
+    start = np.zeros(tree.n_nodes, int)
+    for node in levels_of_splits(tree):
+        left = tree.left[node]
+        start[left], start[tree.right[node]] = start[node], start[node] + length[left]
+    rank = np.argsort(np.argsort(start, kind="stable"), kind="stable")
+    # Keys of one or two bytes are sorted by counting.
+    key = rank.astype(np.min_scalar_type(tree.n_nodes)).take(leaf)
+    return np.argsort(key, kind="stable"), start.tolist(), (start + length).tolist()
+
+
+def _plain(tree: Tree, sides: list[_Sides], reach: np.ndarray) -> dict[int, _Rounded]:
+    """Directions and thresholds of the comparisons of numbers that can be rounded."""
+    sides = [own for own in sides if 0 < own.n_left < len(own.x)]
+    axes = [own for own in sides if tree.kind[own.one] == SplitKind.AXIS]
+    sums = [own for own in sides if tree.kind[own.one] == SplitKind.OBLIQUE]
+    sums = [own for own in sums if tree.direction[own.one].any()]
+    found = _plain_sums(tree, sums, reach) if sums else {}
+    for own in axes:
+        if (rounded := _plain_axis(tree, own)) is not None:
+            found[own.one] = rounded
+    return found
+
+
+def _plain_together(
+    tree: Tree, node: int, own: Table, reach: np.ndarray
+) -> dict[int, _Rounded]:
+    """Round the comparisons of a node that asks several, one after the other."""
+    several, found = tree.comparisons_at(node), dict[int, _Rounded]()
+    at, larger = np.full(len(own.x), 0), tree.larger_left[tree.node_of]
+    holds = np.array([left_of(tree, larger, own, at + one) for one in several])
+    for place, one in enumerate(several):
+        # No row that fails one comparison may come to meet all of them.
+        others = np.delete(holds, place, axis=0).all(axis=0)
+        left, right = (
+            np.flatnonzero(others & s) for s in (holds[place], ~holds[place])
+        )
+        x = own.x.take(np.append(left, right), axis=0)
+        found |= _plain(tree, [_Sides(one, x, len(left))], reach)
+        if one in found:
+            holds[place] = own.x @ found[one][0] <= found[one][1]
+    return found
+
+
+def _whole(schema: TableSchema, x: np.ndarray, reach: np.ndarray) -> tuple[int, ...]:
     """Input columns that hold only integers, as far as float32 can tell."""
+
+    def off(position: int, rows: slice) -> np.ndarray:
+        center, scale = schema.center[position], schema.scale[position]
+        value = center + scale * x[rows, position].astype(np.float64)
+        for counted, indicator in schema.missing_columns:
+            if counted == position:
+                value = value[x[rows, indicator] == 0]
+        # A missing value stands at the center, which need not be whole.
+        value = value[value != center]
+        return np.abs(value - np.rint(value))
+
     found = []
     for position, column in zip(
         schema.continuous_positions, schema.continuous, strict=True
     ):
-        center, scale = schema.center[position], schema.scale[position]
-        value = center + scale * x[:, position].astype(np.float64)
-        for counted, indicator in schema.missing_columns:
-            if counted == position:
-                value = value[x[:, indicator] == 0]
-        # A missing value stands at the center, which need not be whole.
-        value = value[value != center]
-        rounding = _ROUNDING * scale * (1.0 + np.abs(x[:, position]).max(initial=0.0))
-        fraction = np.abs(value - np.rint(value))
-        if len(value) and rounding < 0.1 and fraction.max() <= rounding:
+        rounding = _ROUNDING * schema.scale[position] * (1.0 + reach[position])
+        if rounding >= 0.1 or (off(position, slice(_GLANCE)) > rounding).any():
+            continue
+        fraction = off(position, slice(None))
+        if len(fraction) and fraction.max() <= rounding:
             found.append(column)
     return tuple(found)
 
@@ -119,23 +197,25 @@ def plain_number(low: float, high: float) -> float:
     return middle
 
 
-def _plain_axis(tree: Tree, one: int, x: np.ndarray, left: np.ndarray) -> _Rounded:
+def _plain_axis(tree: Tree, own: _Sides) -> _Rounded | None:
     """Round the threshold of a comparison of one attribute; None to keep it."""
+    one, x, n_left = own
     schema, attribute = tree.schema, int(tree.attribute[one])
     direction, width = tree.direction[one], tree.gate_width[tree.node_of[one]]
     sign = direction[attribute]  # of a condition it may be -1
-    value, there = sign * x[:, attribute], np.ones(len(x), bool)
     indicator = dict(schema.missing_columns).get(attribute)
     if attribute not in schema.continuous_positions or abs(sign) != 1:
         return None  # indicators are asked whether they are there
+    value = sign * x[:, attribute]
+    below, above = value[:n_left], value[n_left:]
     if indicator is not None:
         there = x[:, indicator] == 0
-    below, above = value[left & there], value[~left & there]
+        below, above = below[there[:n_left]], above[there[n_left:]]
     if not len(below) or not len(above):
         return None
     center, scale = float(sign) * schema.center[attribute], schema.scale[attribute]
-    low = center + scale * float(below.max())
-    high = center + scale * float(above.min())
+    last, first = below.max(), above.min()
+    low, high = center + scale * float(last), center + scale * float(first)
     margin = _MARGIN * (high - low)
     if schema.input_columns[attribute] in schema.whole and not width:
         low, high = round(low), round(high)
@@ -145,43 +225,92 @@ def _plain_axis(tree: Tree, one: int, x: np.ndarray, left: np.ndarray) -> _Round
     else:
         plain = plain_number(low + margin, high - margin)
     threshold = np.float32((plain - center) / scale)
-    kept = np.array_equal(value[there] <= threshold, left[there])
+    kept = last <= threshold < first
     if indicator is not None:
         counts_as = direction[indicator]
         kept &= bool(counts_as <= threshold) == bool(counts_as <= tree.threshold[one])
     return (direction, threshold) if kept else None
 
 
-def _plain_sum(tree: Tree, one: int, x: np.ndarray, left: np.ndarray) -> _Rounded:
-    """Round direction and threshold of a comparison of a sum; None to keep it."""
-    schema, direction = tree.schema, tree.direction[one].astype(np.float64)
-    used = np.flatnonzero(direction)
-    if not len(used) or left.all() or not left.any():
-        return None
-    used = used[np.argsort(-np.abs(direction[used]), kind="stable")]
-    center, scale = schema.center[used], schema.scale[used]
-    first = direction[used[0]] / scale[0]
-    factor = direction[used] / scale / abs(first)
-    value = center + scale * x[:, used].astype(np.float64)
-    length = np.linalg.norm(factor * scale)
-    for digits in range(1, _MOST_DIGITS + 1):
-        step = 10.0**-digits * length / scale
-        places = -np.floor(np.log10(step)).astype(int)
-        plain = np.array(list(map(round, factor.tolist(), places.tolist())))
-        plain[0] = factor[0]  # one, or minus one
-        total = value @ plain
-        low, high = total[left].max(), total[~left].min()
-        if low >= high:
-            continue
-        margin = _MARGIN * (high - low)
-        at = plain_number(low + margin, high - margin)
-        size = np.linalg.norm(plain * scale)
-        new = np.zeros(len(direction))
-        new[used] = plain * scale / size
-        new = new.astype(np.float32)
-        threshold = np.float32((at - plain @ center) / size)
-        with np.errstate(invalid="ignore"):  # of lanes that a product leaves empty
-            same = np.array_equal(x @ new <= threshold, left)
-        if same:
-            return new, threshold
-    return None
+class _Factors(NamedTuple):
+    """Sums with factors of one digit and of more; arrays of sums, by digits."""
+
+    exact: np.ndarray  # (n_sums, n_digits, n_columns), float64
+    direction: np.ndarray  # the same of length one, float32
+    size: np.ndarray  # (n_sums, n_digits), float64: length of these before
+    order: np.ndarray  # (n_sums, n_columns), int: the largest effects first
+    # (n_sums, n_digits), float64: how far from the extreme of its side, along the
+    # direction as it was, a row may lie and yet become one.
+    window: np.ndarray
+
+
+def _factors(tree: Tree, ones: list[int], reach: np.ndarray) -> _Factors:
+    """Round the factors of sums; ``reach`` (n_columns,): largest numbers of rows."""
+    direction = tree.direction[ones].astype(np.float64)[:, None]
+    center, scale = tree.schema.center, tree.schema.scale
+    first = np.abs(direction).argmax(axis=2)[:, :, None]
+    unit = np.abs(np.take_along_axis(direction, first, axis=2) / scale[first])
+    given = direction / scale / unit
+    length = np.linalg.norm(given * scale, axis=2, keepdims=True)
+    step = 10.0 ** -np.arange(1.0, _MOST_DIGITS + 1)[:, None] * length / scale
+    places = -np.floor(np.log10(step)).astype(int)
+    factor = _rounded(np.broadcast_to(given, places.shape), places)
+    # One, or minus one.
+    np.copyto(factor, given, where=np.arange(len(scale)) == first)
+    # What rounding moves, and what float32 and float64 lose.
+    moved = (np.abs(factor - given) * scale * unit) @ reach
+    spread = np.abs(direction) @ reach + moved
+    most = (np.abs(factor) * unit) @ (np.abs(center) + scale * reach)
+    lost = (4 + len(scale)) * (_LOST_32 * spread + _LOST_64 * most)
+    size = np.linalg.norm(factor * scale, axis=2)
+    plain = (factor * scale / size[:, :, None]).astype(np.float32)
+    order = np.argsort(-np.abs(direction[:, 0]), axis=1, kind="stable")
+    return _Factors(factor, plain, size, order, 2.0 * moved + lost)
+
+
+def _rounded(number: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Round numbers, each to places of its own, as Python does, which is slower."""
+    unit, up = 10.0 ** np.minimum(np.abs(places), _EXACT), places >= 0
+    counted = np.where(up, number * unit, number / unit)
+    whole = np.rint(counted)
+    found = np.where(up, whole / unit, whole * unit)
+    close = np.abs(np.abs(counted - whole) - 0.5) < _CLOSE * (1 + np.abs(counted))
+    close |= np.abs(places) > _EXACT
+    found[close] = list(map(round, number[close].tolist(), places[close].tolist()))
+    return found
+
+
+def _plain_sums(
+    tree: Tree, sides: list[_Sides], reach: np.ndarray
+) -> dict[int, _Rounded]:
+    """Round directions and thresholds of comparisons of sums, where that is possible.
+
+    Only rows near the extremes of a side can become extremes, or change sides.
+    """
+    (center, scale), found = (tree.schema.center, tree.schema.scale), {}
+    factors = _factors(tree, [own.one for own in sides], reach)
+    for (one, rows, n_left), *of_digits in zip(sides, *factors, strict=True):
+        exact, directions, sizes, order, window = of_digits
+        distance = rows @ tree.direction[one]
+        left, right = distance[:n_left], distance[n_left:]
+        np.subtract(left.max(), left, out=left)
+        right -= right.min()
+        for first in (_SOME_DIGITS - 1, 0):
+            near = np.flatnonzero(~(distance > window[first:].max()))
+            x, last = rows.take(near, axis=0), near.searchsorted(n_left)
+            total = (center + scale * x.astype(np.float64)) @ exact.T
+            low, high = total[:last].max(axis=0), total[last:].min(axis=0)
+            clear = np.flatnonzero(low < high).tolist()
+            if not clear or clear[0] >= first:
+                break
+        for digit in clear:
+            margin = _MARGIN * (high[digit] - low[digit])
+            at = plain_number(low[digit] + margin, high[digit] - margin)
+            # Offsets may be so large that it matters in which order they add up.
+            at -= exact[digit, order] @ center[order]
+            threshold = np.float32(at / sizes[digit])
+            goes_left = x @ directions[digit] <= threshold
+            if goes_left[:last].all() and not goes_left[last:].any():
+                found[one] = directions[digit], threshold
+                break
+    return found

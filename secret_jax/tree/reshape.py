@@ -12,6 +12,7 @@ from secret_jax.tree.structure import (
     StopReason,
     Tree,
 )
+from secret_jax.tree.totals import levels_of_splits
 
 _LINKS = ("left", "right", "parent", "further")  # node ids
 
@@ -60,10 +61,39 @@ def number_in_compact(tree: Tree, keep_children: np.ndarray) -> np.ndarray:
 def remaining(tree: Tree, keep_children: np.ndarray) -> np.ndarray:
     """Mask of the nodes that are in the result of `compact`, in order."""
     reachable = np.ones(tree.n_nodes, bool)
-    for node in range(1, tree.n_nodes):  # parents come before children
-        above = tree.parent[node]
-        reachable[node] = reachable[above] and keep_children[above]
+    for node in levels_of_splits(tree):
+        stays = reachable[node] & keep_children[node]
+        reachable[tree.left[node]] = reachable[tree.right[node]] = stays
     return reachable
+
+
+def place_in(tree: Tree, subtree: Tree) -> np.ndarray:
+    """Nodes of a pruned tree, (n_nodes,), int: each, or the leaf that replaced it."""
+    left, parent = tree.left.tolist(), tree.parent.tolist()
+    children = list(zip(subtree.left.tolist(), subtree.right.tolist(), strict=True))
+    place = [0] * tree.n_nodes
+    for node in range(1, tree.n_nodes):  # parents come first
+        above = place[parent[node]]
+        left_child, right_child = children[above]
+        child = left_child if left[parent[node]] == node else right_child
+        place[node] = child if child >= 0 else above
+    return np.array(place)
+
+
+def nodes_left(tree: Tree, subtree: Tree) -> np.ndarray | None:
+    """Nodes of a tree that a tree cut from it has; None if it splits otherwise."""
+    node = np.unique(place_in(tree, subtree), return_index=True)[1]
+    if len(node) != subtree.n_nodes:
+        return None
+    inner = np.flatnonzero(~subtree.is_leaf)
+    more = np.flatnonzero(np.isin(tree.further, node[inner]))
+    own = np.append(inner, subtree.n_nodes + np.arange(len(subtree.further)))
+    there = np.append(node[inner], tree.n_nodes + more)
+    alike = len(own) == len(there) and all(
+        np.array_equal(getattr(subtree, name)[own], getattr(tree, name)[there])
+        for name in COMPARISON_FIELDS
+    )
+    return node if alike else None
 
 
 def joined(trees: Sequence[Tree]) -> Tree:

@@ -23,6 +23,7 @@ from secret_jax.data.shards import (
 )
 from secret_jax.runtime.devices import in_32_bits, on_accelerator, rows_at_once
 from secret_jax.runtime.linalg import AnyArray
+from secret_jax.runtime.packing import Packed
 from secret_jax.runtime.parallel import (
     N_WORKERS,
     ROW_BLOCK,
@@ -67,10 +68,11 @@ def apply(tree: Tree, table: Table, scratch: Scratch | None = None) -> np.ndarra
 
     ``scratch``: of calls for many blocks.
     """
-    if len(table.x) <= min(FEW_ROWS, FEW_PAIRS):
+    if len(table.codes) <= min(FEW_ROWS, FEW_PAIRS):
         return descend(tree, table.on_host())
     if isinstance(table.x, jax.Array):  # rows that lie on a device
-        return _computed(leaf_ids, table, tree.n_leaves, once(tree, programmed))
+        found = _computed(leaf_ids, table, tree.n_leaves, once(tree, programmed))
+        return np.asarray(found)
     forest, memory = once(tree, forest_of, [tree], np.ones(1)), scratch or Scratch()
     packed = forest.groups[0].trees
 
@@ -103,7 +105,7 @@ def values(tree: Tree, table: Table | Unencoded) -> np.ndarray:
     routing = once(tree, soft_routing)
     if _shape_of(table)[0] > FEW_PAIRS:
         found = _computed(mixed_prediction, table, tree.n_leaves, routing)
-        return found.T.astype(np.float64)
+        return np.asarray(found).T.astype(np.float64)
     x, codes = on_host(table)
     return mixed(routing, x.astype(np.float64), codes, np).T
 
@@ -193,12 +195,7 @@ class TreeSum:
         if n_rows <= min(FEW_ROWS, FEW_PAIRS // len(trees)):
             found = self._of_few(on_host(table))
         elif on_accelerator():
-            alone, n_trees = len(trees) == 1, np.int32(len(trees))
-            most = 1 if alone else bucket(len(trees), smallest=_FEWEST_TREES)
-            arrays = once(self._tree or self, stacked, trees, most)
-            steps = padded(self.steps.astype(np.float32), most)
-            width = arrays.node.shape[1]
-            found = _computed(sum_of_trees, table, width, arrays, steps, n_trees).T
+            found = np.asarray(self.where_they_lie(table)).T
         else:
             forest = once(self._tree or self, forest_of, trees, self.steps)
             scratch = Scratch()
@@ -211,6 +208,18 @@ class TreeSum:
             return _by_rows(of_rows, table, n_bits, (trees[0].n_outputs,), np.float64)
         found = found.astype(np.float64, copy=False)
         return found if finish is None else finish(found)
+
+    def where_they_lie(self, table: Table | Unencoded) -> AnyArray:
+        """`values` in float32, (n_outputs, n_rows).
+
+        Of a table that trees grow from on a device they stay there.
+        """
+        trees, n_trees = self.trees, np.int32(len(self.trees))
+        most = 1 if n_trees == 1 else bucket(len(trees), smallest=_FEWEST_TREES)
+        arrays = once(self._tree or self, stacked, trees, most)
+        steps = padded(self.steps.astype(np.float32), most)
+        width = arrays.node.shape[1]
+        return _computed(sum_of_trees, table, width, arrays, steps, n_trees)
 
     def _of_few(self, table: Table) -> np.ndarray:
         n_rows, n_trees = len(table.x), len(self.trees)
@@ -257,19 +266,25 @@ def _computed(
     table: Table | Unencoded,
     n_leaves: int,
     *arrays: Any,
-) -> np.ndarray:
-    """Apply a compiled function to padded blocks of rows, and concatenate."""
+) -> AnyArray:
+    """Apply a compiled function to padded blocks of rows, and concatenate.
+
+    What is found of a table that trees grow from on a device stays there.
+    """
     n_rows, n_columns = _shape_of(table)
     # Memory for the decisions at all splits, but on a processor a cache for few.
     width = n_leaves + 2 * n_columns
     usual = max(
         _SMALLEST_BLOCK, min(ROW_BLOCK, next_power_of_two(_BLOCK_NUMBERS // width))
     )
-    size = min(bucket(n_rows, smallest=_SMALLEST_BLOCK), rows_at_once(4 * width, usual))
+    grows = isinstance(table, Table) and isinstance(table.codes, jax.Array)
+    size = n_rows if grows else bucket(n_rows, smallest=_SMALLEST_BLOCK)
+    size = min(size, rows_at_once(4 * width, usual))
+    stays = grows and size == n_rows
     with in_32_bits():
-        arrays = jax.device_put(arrays)
+        packed = jax.device_put(Packed.of(arrays))
 
-    def run(rows: slice) -> np.ndarray:
+    def run(rows: slice) -> AnyArray:
         n_inside = rows.stop - rows.start
         with in_32_bits():
             if isinstance(table, Unencoded):
@@ -277,9 +292,11 @@ def _computed(
             else:
                 block = table
             x, codes = (block_of(array, rows, size) for array in block)
-            (found,) = function(x, codes, *arrays)
-        return np.asarray(found)[..., :n_inside]
+            (found,) = function(x, codes, packed)
+        return found if stays else np.asarray(found)[..., :n_inside]
 
+    if stays:
+        return run(slice(0, n_rows))
     return np.concatenate(list(in_blocks(run, n_rows, size)), axis=-1)
 
 
@@ -292,4 +309,4 @@ def _shape_of(table: Table | Unencoded) -> tuple[int, int]:
     """Numbers of rows and of encoded columns."""
     if isinstance(table, Unencoded):
         return len(table.columns.codes), table.schema.n_columns
-    return table.x.shape
+    return len(table.codes), table.x.shape[1]  # on a device others may come after them

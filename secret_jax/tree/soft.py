@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from secret_jax.runtime.linalg import AnyArray, matmul
+from secret_jax.runtime.packing import Packed
 from secret_jax.runtime.programs import program
 from secret_jax.runtime.shapes import next_power_of_two, padded
 from secret_jax.tree.packed import FEWEST
@@ -153,7 +154,8 @@ def mixed(routing: SoftRouting, x: AnyArray, codes: AnyArray, xp: Any) -> Any:
 
 @program()
 def mixed_prediction(
-    x: jax.Array, codes: jax.Array, routing: SoftRouting
+    x: jax.Array, codes: jax.Array, packed: Packed
 ) -> tuple[jax.Array]:
-    """Predict as `mixed`, compiled."""
+    """Predict as `mixed`, compiled; ``packed``: a `SoftRouting`."""
+    (routing,) = packed.apart()
     return (mixed(routing, x, codes, jnp),)

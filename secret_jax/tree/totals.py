@@ -1,5 +1,6 @@
 """Nodes in order, and what they add up to: leaves, degrees of freedom, noise."""
 
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -29,8 +30,12 @@ def leaf_totals(tree: Tree, value: Any) -> np.ndarray:
 def levels_of_splits(tree: Tree) -> list[np.ndarray]:
     """List the split nodes of each depth, from the root down."""
     inner = np.flatnonzero(~tree.is_leaf)
-    inner = inner[np.argsort(tree.depth[inner], kind="stable")]
-    return np.split(inner, np.cumsum(np.bincount(tree.depth[inner]))[:-1])
+    depth = tree.depth[inner]
+    inner, stops = (
+        inner[np.argsort(depth, kind="stable")],
+        np.cumsum(np.bincount(depth)),
+    )
+    return [inner[a:b] for a, b in pairwise([0, *stops.tolist()])]
 
 
 def leaves_below(tree: Tree) -> np.ndarray:
@@ -117,11 +122,13 @@ def noise_variance(tree: Tree) -> np.ndarray:
     free = leaf_totals(tree, tree.weight - degrees)
     per_degree = error / np.maximum(free, 1.0)[:, None]
     own = np.maximum(per_degree, ROUNDING**2)
-    for node in range(1, tree.n_nodes):
-        above = own[tree.parent[node]]
-        least = np.maximum(per_degree[node], _QUIETEST * above)
-        share = free[node] / (free[node] + _BORROWED)
-        own[node] = np.maximum(above * (least / above) ** share, ROUNDING**2)
+    share = (free / (free + _BORROWED))[:, None]
+    for node in levels_of_splits(tree):
+        for child in (tree.left[node], tree.right[node]):
+            above = own[node]
+            least = np.maximum(per_degree[child], _QUIETEST * above)
+            noise = above * (least / above) ** share[child]
+            own[child] = np.maximum(noise, ROUNDING**2)
     if tree.loss.least_squares:
         return own
     # Few rows say little of a loss: all nodes have that of the whole tree.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -19,7 +19,13 @@ from secret_jax.fit.pipeline import grow_and_prune
 from secret_jax.fit.prepare import divided, prepare
 from secret_jax.fit.prune.rules import CrossValidation, Unpruned
 from secret_jax.splits.rss import RssSplits
-from secret_jax.tree.reshape import compact, number_in_compact
+from secret_jax.tree.reshape import (
+    compact,
+    nodes_left,
+    number_in_compact,
+    place_in,
+    remaining,
+)
 
 
 def plan(**parameters):
@@ -172,12 +178,15 @@ def test_growth_ends_early_at_the_tree_of_full_growth(monkeypatch):
 
 
 @pytest.mark.parametrize("share", [0.3, 0.8])
-def test_nodes_are_told_how_far_below_a_pruned_tree_they_lie(share):
+def test_nodes_are_found_in_a_pruned_tree(share):
     X, y = make_fried(600, n_features=5, random_state=1)
     tree = SecretRegressor(oblique=False, distill=False).fit(X, y).tree_
     kept = np.random.default_rng(0).uniform(size=tree.n_nodes) < share
+    kept[0] = True
     subtree, place = compact(tree, kept), number_in_compact(tree, kept)
-    expected = tree.depth - subtree.depth[place]
-    assert expected.max() > 0
-    found = early_stopping._levels_below(tree, subtree)
-    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(place_in(tree, subtree), place)
+    left = nodes_left(tree, subtree)
+    np.testing.assert_array_equal(left, np.flatnonzero(remaining(tree, kept)))
+    assert 1 < subtree.n_leaves < tree.n_leaves
+    moved = replace(subtree, threshold=subtree.threshold + np.float32(1))
+    assert nodes_left(tree, moved) is nodes_left(subtree, tree) is None

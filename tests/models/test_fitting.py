@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 
 import chex
 import jax.numpy as jnp
@@ -13,8 +14,16 @@ from handmade import CHAIN, tree_on_numbers
 
 from secret_jax import Constant, LeastSquares, Ridge, SecretRegressor
 from secret_jax.data.rows import Rows, Table, join
+from secret_jax.losses.numbers import Quantile
 from secret_jax.models import fitting
-from secret_jax.models.fitting import fit_models, node_statistics, total_error
+from secret_jax.models.fitting import (
+    fit_models,
+    fit_to_statistics,
+    node_errors,
+    node_statistics,
+    row_errors,
+    total_error,
+)
 from secret_jax.models.interface import LeafModel, Models
 from secret_jax.tree.routing import paths_of, values
 from secret_jax.tree.structure import ARRAY_FIELDS, Tree
@@ -137,7 +146,7 @@ def test_sources_together_are_all_their_rows():
     tree = tree_of("bushy", 0, 2)
     parts = [rows_of(seed, 900, 2) for seed in range(3)]
     statistics = node_statistics(tree, parts)
-    (found,) = fit_models([tree], parts[:1], Ridge(), statistics=statistics)
+    (found,) = fit_to_statistics([tree], statistics, lambda: parts[:1], Ridge())
     expected = fit_models([tree], [join(parts)], Ridge())[0]
     for name in STRUCTURE_FIELDS:
         assert np.array_equal(getattr(found, name), getattr(expected, name)), name
@@ -149,12 +158,39 @@ def test_statistics_of_rows_on_a_device_are_those_of_the_host(shape):
     """To the digits of float32; rows of no weight are none."""
     tree, rows = tree_of(shape, 0, 2), rows_of(1, 1500, 2)
     rows.weight[1200:] = 0.0
-    there = rows._replace(table=Table(jnp.asarray(rows.table.x), rows.table.codes))
-    found = node_statistics(tree, there)
+    found = node_statistics(tree, there(rows))
     expected = node_statistics(tree, rows.take(slice(1200)))
     for name in ("weight", "mean", "scatter", "lower", "upper"):
         pair = getattr(found, name), getattr(expected, name)
         np.testing.assert_allclose(*pair, rtol=2e-6, atol=1e-4, err_msg=name)
+
+
+def there(rows: Rows, n_more: int = 500) -> Rows:
+    """Rows on a device, and after them others that are none of the table."""
+    x = np.pad(rows.table.x, [(0, n_more), (0, 0)], constant_values=7.0)
+    return rows._replace(table=Table(jnp.asarray(x), rows.table.codes))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("shape", ["root", "bushy", "chain"])
+def test_errors_of_rows_on_a_device_are_those_of_every_row_alone(shape, weighted):
+    tree, rows = tree_of(shape, 0, 2), rows_of(1, 3000, 2)
+    (tree,) = fit_models([tree], [rows_of(2, 3000, 2)], LeastSquares(clip_margin=0.0))
+    rows = rows if weighted else rows._replace(weight=np.ones(3000))
+    of_output = np.array([1.0, 0.25])
+    expected, (low, high) = np.zeros(tree.n_nodes), tree.clip_range()
+    x = rows.table.x.astype(np.float64)
+    for row, path in enumerate(paths_of(tree, rows.table).T):
+        for node in set(path.tolist()):
+            model = tree.coefficient[node]
+            value = model[:, 0] + model[:, 1:] @ x[row]
+            off = rows.targets[row] - np.clip(value, low[node], high[node])
+            expected[node] += rows.weight[row] * (off**2 @ of_output)
+    found = node_errors(tree, there(rows), of_output)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    for errors in (row_errors, partial(node_errors, loss=Quantile(level=0.3))):
+        pair = errors(tree, there(rows)), errors(tree, rows)
+        np.testing.assert_allclose(*pair, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("leaf", [LeastSquares(), Ridge()], ids=repr)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from level_batches import (
     NodeRows,
+    by_kernels,
     find,
     goes_left,
     level_of,
@@ -64,12 +65,6 @@ def assert_same_splits(level, found, other):
         rows = node_rows(level, node)
         moved = goes_left(rows, found, node) != goes_left(rows, other, node)
         assert moved.sum() <= (found.kind[node] == SplitKind.OBLIQUE)
-
-
-def by_kernels(function, monkeypatch):
-    """A function of a level, with kernels of Triton."""
-    monkeypatch.setattr("secret_jax.data.kernels.INTERPRETED", True)
-    return lambda level: function(replace(level, rows=replace(level.rows, triton=True)))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,14 @@ from dataclasses import replace
 import jax
 import numpy as np
 import pytest
-from level_batches import NodeRows, goes_left, mixed_level, node_rows, on_tiles
+from level_batches import (
+    NodeRows,
+    by_kernels,
+    goes_left,
+    mixed_level,
+    node_rows,
+    on_tiles,
+)
 from level_batches import find as found_in
 from level_batches import level_of as level_of_nodes
 
@@ -373,14 +380,22 @@ def test_nodes_together_get_the_splits_of_each_alone(change, oblique):
             np.testing.assert_allclose(own[node], other[0], rtol=2e-3, atol=2e-4)
 
 
+@pytest.mark.parametrize("triton", [False, True], ids=["arrays", "kernels"])
 @pytest.mark.parametrize(
     ("change", "oblique"),
-    [(weighted, True), (lambda level: with_gaps(two_outputs(level)), False)],
-    ids=["oblique", "axis"],
+    [
+        (weighted, True),
+        (two_outputs, True),
+        (lambda level: with_gaps(two_outputs(level)), False),
+    ],
+    ids=["oblique", "two outputs", "axis"],
 )
-def test_jax_finds_what_numpy_finds(change, oblique):
+def test_jax_finds_what_numpy_finds(change, oblique, triton, monkeypatch):
     level = with_models(change(mixed_level(FINDER, oblique=oblique)))
-    found, expected = find(level), on_tiles(FINDER.find, level)
+    function = by_kernels(FINDER.find, monkeypatch) if triton else FINDER.find
+    # Kernels divide long tiles.
+    expected = on_tiles(function, level, 512 if triton else 64)
+    found = find(level)
     for own, other in zip(
         jax.tree.leaves(found), jax.tree.leaves(expected), strict=True
     ):

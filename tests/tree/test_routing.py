@@ -20,6 +20,7 @@ from handmade import (
 from random_trees import random_tree
 
 from secret_jax.data.rows import Table
+from secret_jax.runtime.packing import Packed
 from secret_jax.runtime.programs import program
 from secret_jax.runtime.shapes import Scratch
 from secret_jax.tree import equations, packed, routing
@@ -159,7 +160,7 @@ def test_tables_find_the_leaves_of_the_walk(n_leaves, many, kinds, monkeypatch):
     rows, trees = uneven(), packed_trees([tree])
     found = trees.node[trees.leaves(rows.x.T, rows.codes.T, np)[0]]
     assert np.array_equal(found, descend(tree, rows))
-    assert np.array_equal(found, leaf_ids(*rows, programmed(tree))[0])
+    assert np.array_equal(found, leaf_ids(*rows, Packed.of([programmed(tree)]))[0])
 
 
 def test_tables_of_large_trees_take_64_bytes_a_leaf():

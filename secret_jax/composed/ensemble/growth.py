@@ -4,11 +4,12 @@ Friedman's (2002) stochastic gradient boosting, with models in the leaves. Only 
 target changes from round to round: the encoded table stays, on an accelerator too.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
+import jax.numpy as jnp
 import numpy as np
 
 from secret_jax.data.encoding import Unencoded
@@ -26,7 +27,10 @@ from secret_jax.models.fitting import fit_models, weighted_errors
 from secret_jax.models.glm import Logistic
 from secret_jax.models.ridge import Ridge
 from secret_jax.runtime.hashing import mix
+from secret_jax.runtime.linalg import AnyArray
+from secret_jax.runtime.programs import program
 from secret_jax.runtime.progress import Stage
+from secret_jax.runtime.shapes import next_power_of_two, padded
 from secret_jax.splits.rss import RssSplits
 from secret_jax.tree.reshape import joined, separated
 from secret_jax.tree.routing import TreeSum, values
@@ -176,7 +180,7 @@ class _Booster:
     key: int  # which rows its trees see
     training: np.ndarray  # (n_training,), int: rows of the table that train it, rising
     held_out: np.ndarray  # (n_held_out,), int: rows that judge it
-    prediction: np.ndarray  # (n_rows, n_outputs), float64, in standardised units
+    prediction: Any  # of all rows, in standardised units, see `_added`
     trees: list[Tree] = field(default_factory=list)  # the first is a single leaf
 
 
@@ -210,7 +214,7 @@ class Boosting:
         boosters = [
             _Booster(
                 key=key,
-                training=np.setdiff1d(np.arange(rows.n_rows), part),
+                training=np.delete(np.arange(rows.n_rows), part[part < rows.n_rows]),
                 held_out=part,
                 prediction=np.zeros(every_row.targets.shape),
             )
@@ -226,8 +230,8 @@ class Boosting:
             stage.at(number, self.max_iter, detail)
             self.add_round(boosters, every_row, there, schema)
             lost = 0.0
-            for booster, unseen in judged:
-                value = booster.prediction[booster.held_out]
+            said = _of_rows((b.prediction, b.held_out) for b, _ in judged)
+            for (_, unseen), value in zip(judged, said, strict=True):
                 lost += total_error(self.loss, unseen, value)
             errors.append(lost / weight if judged else np.nan)
             if not (number and self.early_stopping) or errors[-1] < errors[best]:
@@ -237,8 +241,9 @@ class Boosting:
             if self.early_stopping and waited:
                 break
         unseen = np.empty_like(rows.targets)
-        for part, prediction in zip(parts, predictions, strict=False):
-            unseen[part] = prediction[part]
+        pairs = list(zip(predictions, parts, strict=False))
+        for part, value in zip(parts, _of_rows(pairs), strict=True):
+            unseen[part] = value
 
         trees = [each.trees[: 1 + best] for each in boosters]
         rate = self.learning_rate
@@ -267,29 +272,38 @@ class Boosting:
         schema: TableSchema,
     ) -> None:
         """Grow the next tree of every booster, all together."""
-        roots = [self._root(booster, rows) for booster in boosters]
+        parts = list(map(self._drawn, boosters))
+        said = _of_rows((b.prediction, p) for b, p in zip(boosters, parts, strict=True))
+        roots = [
+            self._root(rows, *own) for own in zip(boosters, parts, said, strict=True)
+        ]
         trees = grown_with_models(rows, there, schema, roots, _BOOSTER_SPLITS)
         is_first = not boosters[0].trees
         step = 1.0 if is_first else self.learning_rate
         if is_first and self.loss.labels(schema.target_names) is not None:
             trees = _started(trees, [rows.take(root.rows) for root in roots])
-        for booster, tree in zip(boosters, trees, strict=True):
+        new = _added([each.prediction for each in boosters], step, trees, there)
+        for booster, tree, prediction in zip(boosters, trees, new, strict=True):
             booster.trees.append(tree)
-            value = values(tree, there)[: rows.n_rows]
-            booster.prediction = booster.prediction + step * value
+            booster.prediction = prediction
 
-    def _root(self, booster: _Booster, rows: Rows) -> Root:
+    def _drawn(self, booster: _Booster) -> np.ndarray:
         """Rows of the next tree, drawn without replacement but for the first one."""
         part, number = booster.training, len(booster.trees)
         share = self.subsample if number else 1.0
         wanted = min(max(round(share * len(part)), 1), _MOST_ROWS)
-        if wanted < len(part):
-            random = np.random.default_rng([self.seed, booster.key, number])
-            chosen = random.choice(len(part), wanted, replace=False, shuffle=False)
-            part = part[np.sort(chosen)]
-        targets, weight = self.loss.steps(
-            rows.targets[part], booster.prediction[part], rows.weight[part]
-        )
+        if wanted >= len(part):
+            return part
+        random = np.random.default_rng([self.seed, booster.key, number])
+        chosen = random.choice(len(part), wanted, replace=False, shuffle=False)
+        return part[np.sort(chosen)]
+
+    def _root(
+        self, rows: Rows, booster: _Booster, part: np.ndarray, value: np.ndarray
+    ) -> Root:
+        """Root of the next tree, given the rows that it sees and what is predicted."""
+        number = len(booster.trees)
+        targets, weight = self.loss.steps(rows.targets[part], value, rows.weight[part])
         return Root(
             rows=part,
             min_split_weight=2 * _LEAST_WEIGHT,
@@ -299,6 +313,47 @@ class Boosting:
             targets=targets,
             max_leaf_nodes=self.max_leaf_nodes if number else 1,
         )
+
+
+def _added(
+    predictions: Sequence[Any], step: float, trees: Sequence[Tree], table: Table
+) -> Sequence[Any]:
+    """Predictions of boosters with a tree more: where the table lies they stay.
+
+    On the host they are float64 of shape (n_rows, n_outputs); on an accelerator
+    float32, outputs first, and there is room for more rows.
+    """
+    if isinstance(table.codes, np.ndarray):
+        pairs = zip(predictions, trees, strict=True)
+        return [value + step * values(tree, table) for value, tree in pairs]
+    new = [jnp.asarray(TreeSum([tree]).where_they_lie(table)) for tree in trees]
+    if isinstance(predictions[0], np.ndarray):  # there was no tree
+        return new
+    return _sums(predictions, np.float32(step), new)
+
+
+def _of_rows(pairs: Iterable[tuple[Any, np.ndarray]]) -> list[np.ndarray]:
+    """Predictions of some rows on the host, (n_rows, n_outputs) each, float64."""
+    pairs = list(pairs)
+    if not pairs or isinstance(pairs[0][0], np.ndarray):
+        return [prediction[row] for prediction, row in pairs]
+    predictions, rows = zip(*pairs, strict=True)
+    most = next_power_of_two(max(map(len, rows)))
+    found = _taken(
+        predictions, np.stack([padded(r.astype(np.int32), most) for r in rows])
+    )
+    each = zip(np.asarray(found), rows, strict=True)
+    return [own[:, : len(row)].T.astype(np.float64) for own, row in each]
+
+
+@program()
+def _sums(values: Any, step: AnyArray, new: Any) -> Any:
+    return [one + step * other for one, other in zip(values, new, strict=True)]
+
+
+@program()
+def _taken(values: Any, rows: AnyArray) -> AnyArray:
+    return jnp.stack([own[:, row] for own, row in zip(values, rows, strict=True)])
 
 
 def _started(trees: Sequence[Tree], parts: Sequence[Rows]) -> list[Tree]:

@@ -34,17 +34,15 @@ class Builder:
         start = LEAF_FIELDS | {"parent": -1, "stop_reason": StopReason.SPLIT}
         start |= {"larger_left": True, "standard_error": np.nan}
         self._blank = {
-            name: np.full(
-                [lengths[axis] for axis in axes], start.get(name, 0), TYPES[name]
-            )
+            name: (start.get(name, 0), [lengths[axis] for axis in axes])
             for name, (_, *axes) in AXES.items()
             if name != "further"
         }
         self._further: list[dict[str, np.ndarray]] = []
         self._n_nodes = 0
         self._room = {
-            name: np.empty((0, *value.shape), value.dtype)
-            for name, value in self._blank.items()
+            name: np.empty((0, *shape), TYPES[name])
+            for name, (_, shape) in self._blank.items()
         }
         self._tree = np.arange(n_trees)
         self._add(n_trees)
@@ -145,9 +143,10 @@ class Builder:
         first, self._n_nodes = self._n_nodes, self._n_nodes + n_nodes
         if self._n_nodes > len(self._room["left"]):  # at least twice as much room
             more = max(self._n_nodes, _FIRST_ROOM * len(self._tree))
-            for name, value in self._blank.items():
-                new = np.broadcast_to(value, (more, *np.shape(value)))
-                self._room[name] = np.concatenate([self._room[name], new])
+            for name, (value, shape) in self._blank.items():
+                old = self._room[name]
+                self._room[name] = new = np.empty((len(old) + more, *shape), old.dtype)
+                new[: len(old)], new[len(old) :] = old, value
         self.arrays = {name: own[: self._n_nodes] for name, own in self._room.items()}
         return np.arange(first, self._n_nodes)
 

@@ -8,6 +8,7 @@ root to the leaves.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -93,8 +94,11 @@ class Execution(ABC):
         """
 
     @abstractmethod
-    def order(self) -> np.ndarray:
-        """The order of all rows, (n_places,), int: each a place of the roots."""
+    def order(self) -> Callable[[], np.ndarray]:
+        """Reads the order of all rows, (n_places,), int: each a place of the roots.
+
+        Nodes keep their slices, so that it may be read when they were divided further.
+        """
 
 
 def no_splits(n_nodes: int, schema: TableSchema, finder: SplitFinder) -> Split:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from secret_jax.data.rows import Rows, Table
 from secret_jax.data.schema import TableSchema
 from secret_jax.runtime.hashing import mix
+from secret_jax.runtime.parallel import in_blocks
 from secret_jax.runtime.shapes import slice_positions
 
 # Sums of float32 weights may miss a least weight by their rounding.
@@ -37,11 +39,26 @@ class Root:
     # max_leaf_nodes, max_depth: in place of those of all trees.
     max_leaf_nodes: int | None = None
     max_depth: int | None = None
+    measured: bool = False  # whether somebody asks for the statistics of its nodes
+
+    @cached_property
+    def where(self) -> np.ndarray | slice:
+        """Its rows, as a slice if they are neighbours, which to take costs nothing."""
+        first, n_rows = int(self.rows[0]), len(self.rows)
+
+        def neighbours(part: slice) -> bool:
+            wanted = np.arange(first + part.start, first + part.stop)
+            return bool((self.rows[part] == wanted).all())
+
+        apart = self.rows[-1] - first != n_rows - 1
+        if apart or not all(in_blocks(neighbours, n_rows)):
+            return self.rows
+        return slice(first, first + n_rows)
 
     def lesson(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
         """Its targets and weights, or those of its rows in a table."""
-        targets = rows.targets[self.rows] if self.targets is None else self.targets
-        return targets, rows.weight[self.rows] if self.weight is None else self.weight
+        targets = rows.targets[self.where] if self.targets is None else self.targets
+        return targets, rows.weight[self.where] if self.weight is None else self.weight
 
 
 class Places(NamedTuple):
@@ -49,7 +66,9 @@ class Places(NamedTuple):
 
     table: Table
     row: np.ndarray  # (n_places,), int: row of the table
-    targets: np.ndarray  # (n_places, n_outputs), float32
+    # (n_roots,), int: first row of each root; None: not all have neighbouring rows.
+    begin: np.ndarray | None
+    targets: np.ndarray  # (n_places, n_outputs); growth looks at float32
     # (n_places,), float64: models count with all its digits, searches in float32.
     weight: np.ndarray
     # (n_places,), int: a permutation of the places in which every node is a slice; it
@@ -60,14 +79,16 @@ class Places(NamedTuple):
     @classmethod
     def of(cls, rows: Rows, roots: Sequence[Root]) -> Places:
         """Collect the rows of roots over a table."""
-        row = np.concatenate([root.rows for root in roots])
-        parts = zip(*(root.lesson(rows) for root in roots), strict=True)
-        targets, weight = map(np.concatenate, parts)
+        each = ((root.rows, *root.lesson(rows)) for root in roots)
+        row, targets, weight = map(_joined, zip(*each, strict=True))
+        where = [root.where for root in roots]
+        begin = [part.start for part in where if isinstance(part, slice)]
         return cls(
             rows.table,
             row,
-            targets.astype(np.float32),
-            weight.astype(np.float64),
+            np.array(begin) if len(begin) == len(roots) else None,
+            targets,
+            weight.astype(np.float64, copy=False),
             np.arange(len(row)),
         )
 
@@ -125,9 +146,11 @@ class Frontier(NamedTuple):
 
     def take(self, index: np.ndarray) -> Frontier:
         """Select nodes by position or by a mask."""
-        if index.dtype == bool and index.all():
-            return self
-        return Frontier(*(array[index] for array in self))
+        if index.dtype == bool:
+            if index.all():
+                return self
+            index = index.nonzero()[0]
+        return Frontier(*(array.take(index, axis=0) for array in self))
 
     def children(
         self, node: np.ndarray, middle: np.ndarray, weight: np.ndarray
@@ -137,15 +160,14 @@ class Frontier(NamedTuple):
         ``node``, ``weight`` (2 * n_nodes,): ids and weights, left and right in turn;
         ``middle`` (n_nodes,): where the rows of the right child begin.
         """
-        twice = Frontier(*(np.repeat(array, 2, axis=0) for array in self))
-        keys = mix(self.key), mix(self.key ^ np.uint64(1))
-        return twice._replace(
-            node=node,
-            start=np.stack([self.start, middle], axis=1).ravel(),
-            stop=np.stack([middle, self.stop], axis=1).ravel(),
-            weight=weight,
-            key=np.stack(keys, axis=1).ravel(),
-        )
+        twice = Frontier(*(array.repeat(2, axis=0) for array in self))
+        twice.start[1::2] = twice.stop[::2] = middle
+        twice.key[1::2] ^= np.uint64(1)
+        return twice._replace(node=node, weight=weight, key=mix(twice.key))
+
+
+def _joined(parts: Sequence[np.ndarray]) -> np.ndarray:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def partition(

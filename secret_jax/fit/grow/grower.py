@@ -8,6 +8,7 @@ its nodes belong to, so several trees grow at the same time.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import NamedTuple, TypeAlias
 
 import jax
@@ -17,12 +18,19 @@ from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
 from secret_jax.fit.grow.best_first import BestFirst
 from secret_jax.fit.grow.builder import Builder
-from secret_jax.fit.grow.execution import Execution, Found, GrowOptions, no_splits
+from secret_jax.fit.grow.execution import (
+    Division,
+    Execution,
+    Found,
+    GrowOptions,
+    no_splits,
+)
 from secret_jax.fit.grow.frontier import Frontier, Places, Root
 from secret_jax.fit.grow.on_device import OnDevice
 from secret_jax.fit.grow.on_host import OnHost
 from secret_jax.models.fitting import FittedNodes, NodeSummary, summary_of
 from secret_jax.models.interface import Models
+from secret_jax.models.statistics import NodeStatistics
 from secret_jax.runtime.devices import on_accelerator
 from secret_jax.runtime.hashing import mix, random_numbers
 from secret_jax.runtime.progress import UNTOLD, Stage
@@ -34,6 +42,20 @@ from secret_jax.tree.structure import SplitKind, StopReason, Tree
 _MOST_ROWS = 1 << 16
 # Attributes are drawn by other random numbers than those of the finder, of one key.
 _OF_DRAWS = np.uint64(0x61747472)
+# Why a node is not searched, and why its split is not made, in this order; to ask an
+# enumeration costs as much as a step of NumPy.
+_SPLIT, _LEAF = int(StopReason.SPLIT), int(SplitKind.LEAF)
+_BEFORE = (
+    int(StopReason.MIN_SAMPLES_SPLIT),
+    int(StopReason.MIN_SAMPLES_LEAF),
+    int(StopReason.MAX_DEPTH),
+    int(StopReason.MAX_LEAF_NODES),
+)
+_AFTER = (
+    int(StopReason.PURE),
+    int(StopReason.NO_USABLE_SPLIT),
+    int(StopReason.MIN_GAIN),
+)
 
 
 class Grown(NamedTuple):
@@ -44,9 +66,14 @@ class Grown(NamedTuple):
     tree: Tree
     # Its nodes with the models that the finder asks for, if these are of all rows.
     fitted: FittedNodes | None
-    # (n_rows,), int64: leaf of every row of the root, in the order in which the root
-    # names them.
-    leaf: np.ndarray
+    # Of its nodes, if the root is measured, and growth has summed all of their rows.
+    statistics: NodeStatistics | None
+    find_leaf: Callable[[], np.ndarray]
+
+    @property
+    def leaf(self) -> np.ndarray:
+        """Leaf of every row, (n_rows,), int64, in the order of the root."""
+        return self.find_leaf()
 
 
 # The trees so far, and for every node, by the order of creation, its number in them.
@@ -109,7 +136,7 @@ class _Growth:
             self._rows = OnDevice(places, schema, options, level)
         else:
             self._rows = OnHost(places, schema, options)
-        self._models = NodeModels(self._rows, options)
+        self._models = NodeModels(self._rows, options, roots)
         self._drawn = AttributeDraw(self._rows, schema, options.max_features)
         self._builder = Builder(schema, len(roots))
         self._room = BestFirst(self._limits, eager=eager, in_batches=options.in_batches)
@@ -128,33 +155,28 @@ class _Growth:
         level, options = self.level, self._options
         depth = self._builder.arrays["depth"][level.node]
         stage.at(detail=f"level {depth.max() + 1}")
-        # The first reason that holds.
-        why_not = {
-            StopReason.MIN_SAMPLES_SPLIT: level.weight < level.min_split_weight,
-            StopReason.MIN_SAMPLES_LEAF: level.weight < 2 * level.min_leaf_weight,
-            StopReason.MAX_DEPTH: depth >= self._deepest[level.tree],
-            StopReason.MAX_LEAF_NODES: self._full,
-        }
-        reason = np.select([*why_not.values()], [*why_not], StopReason.SPLIT)
-        searched = reason == StopReason.SPLIT
+        reason = _first_that_holds(
+            _BEFORE,
+            level.weight < level.min_split_weight,
+            level.weight < 2 * level.min_leaf_weight,
+            depth >= self._deepest[level.tree],
+            self._full,
+        )
+        searched = reason == _SPLIT
         open_nodes = level.take(searched)
         splits, share = self._drawn.find(open_nodes)
         if options.fixed is not None:
             splits = options.fixed.put(splits, self._given[open_nodes.node])
         least = options.min_gain * splits.chance_gain
-        why_not = {
-            StopReason.PURE: splits.pure,
-            StopReason.NO_USABLE_SPLIT: splits.kind == SplitKind.LEAF,
-            StopReason.MIN_GAIN: splits.gain <= least,
-        }
-        why = np.select([*why_not.values()], [*why_not], StopReason.SPLIT)
+        why = _first_that_holds(
+            _AFTER, splits.pure, splits.kind == _LEAF, splits.gain <= least
+        )
         reason[searched] = why
         self._builder.arrays["stop_reason"][level.node] = reason
-        self._leaves.append(level.take(reason != StopReason.SPLIT))
+        self._leaves.append(level.take(reason != _SPLIT))
         # The rows that the search saw stand for all rows of the node.
         gain = (splits.gain / share).astype(np.float32)
-        new = _Waiting(open_nodes, splits._replace(gain=gain))
-        new = new.take(why == StopReason.SPLIT)
+        new = _Waiting(open_nodes, splits._replace(gain=gain)).take(why == _SPLIT)
         parent = self._builder.arrays["parent"][new.level.node]
         about = new.level.tree, parent, new.level.node, new.splits.gain
         self._room.found(*(array.tolist() for array in about))
@@ -174,15 +196,16 @@ class _Growth:
         # A search that saw a sample of the rows may have misjudged the sides.
         least = np.minimum(sides.left_weight, sides.right_weight)
         light = least < going.level.min_leaf_weight
-        few = going.level.take(light)
-        self.stop(few, StopReason.MIN_SAMPLES_LEAF)
-        self._room.drop(few.tree.tolist(), few.node.tolist())
-        parents, splits = going.take(~light)
-        middle, left, right = (array[~light] for array in sides)
+        if light.any():
+            few, going = going.level.take(light), going.take(~light)
+            self.stop(few, StopReason.MIN_SAMPLES_LEAF)
+            self._room.drop(few.tree.tolist(), few.node.tolist())
+            sides = Division(*(array[~light] for array in sides))
+        (parents, splits), (middle, left, right) = going, sides
         child = builder.split(parents, splits, left >= right)
         weight = np.stack([left, right], axis=1).ravel()
         self.level = self._models.fitted(parents.children(child, middle, weight))
-        self._full = np.repeat(builder.among(parents.node, last), 2)
+        self._full = builder.among(parents.node, last).repeat(2)
         if fixed is not None:
             own = self._given[parents.node]
             below = np.where(own[:, None] >= 0, fixed.below[own], -1)
@@ -204,15 +227,33 @@ class _Growth:
         """The trees, and by the order of creation the number of every node in them."""
         trees, number = self._builder.finish(self._limits)
         size = [tree.n_nodes for tree in trees]
-        fitted = self._models.of_trees(number, size)
-        order, leaf = self._rows.order(), np.zeros(sum(self._n_rows), np.int64)
-        for part in [*self._leaves, self.level, self.waiting.level]:
-            place = order[slice_positions(part.start, part.stop)]
-            leaf[place] = np.repeat(part.node, part.stop - part.start)
-        leaf = number[leaf]
-        leaf -= np.repeat(np.cumsum(size) - size, self._n_rows)
-        each = np.split(leaf, np.cumsum(self._n_rows)[:-1])
-        return list(map(Grown, trees, fitted, each)), number
+        known = self._models.of_trees(number, size)
+        ends = [*self._leaves, self.level, self.waiting.level]
+        order, n_rows = self._rows.order(), self._n_rows
+
+        @cache
+        def leaves() -> list[np.ndarray]:
+            places, leaf = order(), np.zeros(sum(n_rows), np.int64)
+            for part in ends:
+                place = places[slice_positions(part.start, part.stop)]
+                leaf[place] = np.repeat(part.node, part.stop - part.start)
+            leaf = number[leaf]
+            leaf -= np.repeat(np.cumsum(size) - size, n_rows)
+            return np.split(leaf, np.cumsum(n_rows)[:-1])
+
+        found = [
+            Grown(tree, *own, lambda i=i: leaves()[i])
+            for i, (tree, own) in enumerate(zip(trees, known, strict=True))
+        ]
+        return found, number
+
+
+def _first_that_holds(reasons: Sequence[int], *masks: np.ndarray) -> np.ndarray:
+    """Why each node is a leaf; `_SPLIT` for those of which nothing holds."""
+    found = np.full(len(masks[0]), _SPLIT)
+    for reason, mask in zip(reversed(reasons), reversed(masks), strict=True):
+        found[mask] = reason
+    return found
 
 
 class _Waiting(NamedTuple):
@@ -270,25 +311,34 @@ def n_inputs(schema: TableSchema) -> int:
 
 
 class NodeModels:
-    """Fits the nodes of each level, if the finder asks for models of them."""
+    """Fits the nodes of each level, if the finder asks for it; keeps statistics."""
 
-    def __init__(self, rows: Execution, options: GrowOptions):
+    def __init__(self, rows: Execution, options: GrowOptions, roots: Sequence[Root]):
         self._rows, self._model = rows, options.finder.node_model
         self._sample = np.inf if options.sample is None else options.sample
         everything = options.models_of_all or rows.counts_all
         self._most = np.inf if everything else max(_MOST_ROWS, self._sample)
         # Of each level: models, summaries, and whether they are of all rows.
         self._parts: list[tuple[Models, NodeSummary, np.ndarray]] = []
+        # Of each level: nodes of measured roots, and their statistics.
+        self._measured = np.array([root.measured for root in roots])
+        self._measured &= rows.counts_all or self._model is not None
+        self._kept: list[tuple[np.ndarray, NodeStatistics]] = []
 
     def fitted(self, level: Frontier) -> Frontier:
         """Fit the nodes of a level."""
-        if self._model is None or not len(level.node):
+        measured = self._measured[level.tree]
+        if not len(level.node) or (self._model is None and not measured.any()):
             return level
         length = level.stop - level.start
         searched = np.minimum(length, self._sample)
         whole = length <= self._most
         n_rows = np.where(whole, length, searched).astype(int)
         statistics = self._rows.statistics(level, n_rows)
+        if measured.any():
+            self._kept.append((level.node[measured], statistics.take(measured)))
+        if self._model is None:
+            return level
         models = self._model.fit(statistics, level.model)
         summary = summary_of(statistics, models.coefficient)
         self._parts.append((models, summary, whole))
@@ -297,21 +347,29 @@ class NodeModels:
 
     def of_trees(
         self, number: np.ndarray, sizes: Sequence[int]
-    ) -> list[FittedNodes | None]:
-        """Fitted nodes of each tree; None where a model is not of all its rows."""
-        if not self._parts:
-            return [None] * len(sizes)
+    ) -> list[tuple[FittedNodes | None, NodeStatistics | None]]:
+        """Fitted nodes and statistics of each tree; None if not of all their rows."""
         # Nodes come after those above them: the first of a number is the one that
         # stayed.
         stayed = np.unique(number, return_index=True)[1]
-        models, summaries, wholes = zip(*self._parts, strict=True)
-        coefficient, degrees, corrects = zip(*models, strict=True)
-        parts = coefficient, degrees, wholes, *zip(*summaries, strict=True)
-        arrays = [np.concatenate(each) for each in parts]
-        found: list[FittedNodes | None] = []
-        for node in np.split(stayed, np.cumsum(sizes)[:-1]):
-            coefficient, degrees, whole, *summary = (array[node] for array in arrays)
-            own = Models(coefficient, degrees, corrects[0])
-            fitted = FittedNodes(own, NodeSummary(*summary))
-            found.append(fitted if whole.all() else None)
-        return found
+        each = np.split(stayed, np.cumsum(sizes)[:-1])
+        fitted: list[FittedNodes | None] = [None] * len(sizes)
+        whole = [True] * len(sizes)
+        if self._parts:
+            models, summaries, wholes = zip(*self._parts, strict=True)
+            coefficient, degrees, corrects = zip(*models, strict=True)
+            parts = coefficient, degrees, *zip(*summaries, strict=True)
+            arrays = [np.concatenate(part) for part in parts]
+            whole = [bool(np.concatenate(wholes)[node].all()) for node in each]
+            for i in np.flatnonzero(whole).tolist():
+                coefficient, degrees, *summary = (array[each[i]] for array in arrays)
+                own = Models(coefficient, degrees, corrects[0])
+                fitted[i] = FittedNodes(own, NodeSummary(*summary))
+        statistics: list[NodeStatistics | None] = [None] * len(sizes)
+        if self._kept:
+            nodes, kept = zip(*self._kept, strict=True)
+            known = NodeStatistics(*map(np.concatenate, zip(*kept, strict=True)))
+            for i in np.flatnonzero(self._measured & whole).tolist():
+                place = np.searchsorted(np.concatenate(nodes), each[i])
+                statistics[i] = known.take(place)
+        return list(zip(fitted, statistics, strict=True))

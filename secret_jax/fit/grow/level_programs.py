@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import jax
@@ -24,6 +25,7 @@ from secret_jax.fit.grow.execution import checked_splits
 from secret_jax.models.statistics import ROUNDING_32, NodeStatistics
 from secret_jax.runtime.devices import chosen_device
 from secret_jax.runtime.linalg import AnyArray, safe_divide
+from secret_jax.runtime.packing import Packed
 from secret_jax.runtime.programs import program
 from secret_jax.splits.em_kernel import products_about, work_on
 from secret_jax.splits.interface import Level, Roles, Split, SplitFinder
@@ -54,16 +56,21 @@ class Tiles(NamedTuple):
     codes: AnyArray  # -1 for a category that training never saw
     targets: AnyArray
     weight: AnyArray
-    place: AnyArray  # row array, int32: among the places of the roots
     # (n_places,), int32: see `secret_jax.fit.grow.execution.Execution`.
     order: AnyArray
 
 
 class Given(NamedTuple):
-    """What becomes of the rows of nodes: arrays with a leading axis of nodes."""
+    """What becomes of the rows of nodes: arrays with a leading axis of nodes.
 
-    kept: AnyArray  # (n_nodes, 2), bool: whether rows on the left, on the right are
-    start: AnyArray  # (n_nodes,), int32: where the rows begin in each device's order
+    It and `Asked` come from the host as one array, see `Packed`.
+    """
+
+    # (n_nodes,), int32: of each new node one more than twice the number of the node
+    # whose rows on the left it gets, or two more for those on the right; 0 for none.
+    side: AnyArray
+    # (n_nodes, n_devices), int32: where the rows begin in each device's order.
+    start: AnyArray
     discrete: AnyArray  # (n_nodes,), bool
     attribute: AnyArray  # (n_nodes,), int32: of discrete splits
     direction: AnyArray  # (n_nodes, n_columns), float32
@@ -151,7 +158,7 @@ def _axis_of(mesh: Mesh | None) -> str | None:
     return None if mesh is None else AXIS
 
 
-@program(static_argnames=("n_tiles", "tile", "triton", "mesh"))
+@program(static_argnames=("n_places", "tile", "triton", "mesh"))
 @_on_each(*[APART] * 6, found_lies=APART)
 def laid_out(
     x: AnyArray,
@@ -159,9 +166,9 @@ def laid_out(
     row: AnyArray,
     targets: AnyArray,
     weight: AnyArray,
-    length: AnyArray,
+    roots: AnyArray,
     *,
-    n_tiles: int,
+    n_places: int,
     tile: int,
     triton: bool,
     mesh: Mesh | None = None,
@@ -169,22 +176,28 @@ def laid_out(
     """Put the rows of roots into tiles.
 
     ``x``, ``codes``: of a table; ``row``, ``targets``, ``weight`` (n_places, ...): of
-    the places, root by root; ``length`` (n_nodes,), int32: of the roots.
+    the places, root by root; without ``row`` roots are stretches of the table, without
+    ``weight`` all weights are one. ``roots`` (n_nodes, 2), int32: first row of such a
+    stretch, and number of rows.
     """
+    begin, length = roots.T
+    n_tiles = -(-n_places // tile) + len(roots)
     rows = TiledRows.of(length, n_tiles, tile, triton, _axis_of(mesh))
-    begin = jnp.cumsum(length) - length
-    number = jnp.arange(n_tiles, dtype=jnp.int32) - rows.first[rows.node]
-    place = (begin[rows.node] + number * tile)[:, None] + jnp.arange(tile)
-    place = jnp.where(rows.inside, place, 0)
 
     def put(values: Array, at: Array) -> Array:
-        found = jnp.moveaxis(values[at], 1, -1)  # (n_tiles, ..., tile)
+        found = jnp.moveaxis(_taken(values, at), 1, -1)  # (n_tiles, ..., tile)
         return jnp.where(rows.filling(found), found, jnp.zeros((), found.dtype))
 
-    of_table = (put(values, row[place]) for values in (x, codes))
-    of_places = (put(values, place) for values in (targets, weight))
-    order = jnp.arange(len(row), dtype=jnp.int32)
-    return Tiles._make([rows, *of_table, *of_places, place, order])
+    def inside(start: Array) -> Array:
+        return jnp.where(rows.inside, _places(rows, start), 0)
+
+    place = inside(jnp.cumsum(length) - length)
+    at = row[place] if len(row) else inside(begin)
+    of_table = (put(values, at) for values in (x, codes))
+    ones = rows.inside.astype(jnp.float32)
+    weight = put(weight, place) if len(weight) else ones
+    order = jnp.arange(n_places, dtype=jnp.int32)
+    return Tiles._make([rows, *of_table, put(targets, place), weight, order])
 
 
 @program(static_argnames=("n_nodes", "mesh"))
@@ -198,57 +211,55 @@ def roomier(tiles: Tiles, *, n_nodes: int, mesh: Mesh | None = None) -> Tiles:
     n_tiles, old = len(tiles.x) + n_nodes, tiles.rows
     length = longer(old.length)
     rows = TiledRows.of(length, n_tiles, old.tile, old.triton, _axis_of(mesh))
-    return Tiles._make([rows, *map(longer, tiles[1:6]), tiles.order])
+    return Tiles._make([rows, *map(longer, tiles[1:5]), tiles.order])
 
 
 @program(static_argnames=("n_regressors", "mesh"))
-@_on_each(
-    APART,
-    Given(*[SHARED] * len(Given._fields))._replace(start=APART),
-    found_lies=(APART, SHARED),
-)
+@_on_each(APART, SHARED, found_lies=(APART, SHARED))
 def divided(
-    tiles: Tiles, given: Given, *, n_regressors: int, mesh: Mesh | None = None
+    tiles: Tiles, packed: Packed, *, n_regressors: int, mesh: Mesh | None = None
 ) -> tuple[Tiles, Array]:
     """Divide the rows of nodes, stably, and add up those of the new nodes.
 
-    Returns the tiles and, for `statistics_of`, one array of shape (n_nodes, n_numbers).
+    ``packed``: a `Given`. Returns the tiles and, for `statistics_of`, one array of
+    shape (n_nodes, n_numbers).
     """
+    given: Given = packed.apart()
+    start = given.start[:, 0 if mesh is None else jax.lax.axis_index(AXIS)]
     rows, (n_tiles, tile) = tiles.rows, tiles.weight.shape
-    left = _left(tiles, given)
-    side = jnp.stack([rows.inside & left, rows.inside & ~left], axis=1)
-    # Ranks of rows among those of their tile and side, by a product that is exact.
-    upto = jnp.tri(tile, dtype=jnp.bfloat16).T
-    rank = jnp.matmul(
-        side.astype(jnp.bfloat16), upto, preferred_element_type=jnp.float32
-    ).astype(jnp.int32)
-    count = rank[:, :, -1]  # (n_tiles, 2)
-    below = jnp.pad(jnp.cumsum(count, axis=0), [(1, 0), (0, 0)])
+    left = rows.inside & _left(tiles, given)
+    # Rows of a tile on the left, up to each, by a product that is exact.
+    upto = jnp.matmul(
+        left.astype(jnp.bfloat16),
+        jnp.tri(tile, dtype=jnp.bfloat16).T,
+        preferred_element_type=jnp.float32,
+    ).astype(jnp.int16)
+    below = jnp.pad(jnp.cumsum(upto[:, -1], dtype=jnp.int32), (1, 0))
     # Tiles of nodes without rows are none; their first one may be beyond the last.
     first = jnp.minimum(rows.first, n_tiles)
     stop = jnp.minimum(first + (rows.length + (tile - 1)) // tile, n_tiles)
-    length = below[stop] - below[first]  # (n_nodes, 2)
-    # Among those of their node and side.
-    rank = rank - 1 + (below[:-1] - below[first][rows.node])[:, :, None]
+    n_left = below[stop] - below[first]
 
-    number = jnp.cumsum(given.kept.ravel()).reshape(-1, 2) - 1  # of new nodes
-    is_new = given.kept & (number == jnp.arange(rows.n_nodes)[:, None, None])
-    new_length = jnp.sum(jnp.where(is_new, length, 0), axis=(1, 2), dtype=jnp.int32)
-    new = TiledRows.of(new_length, n_tiles, tile, rows.triton, _axis_of(mesh))
-
-    start = jnp.stack([given.start, given.start + length[:, 0]], axis=1)
-    at = _where(side, start[rows.node], rank, len(tiles.order))
-    order = tiles.order.at[at].set(tiles.place, mode="drop", unique_indices=True)
-
-    n_places = n_tiles * tile
-    begin = jnp.where(given.kept, new.first[number] * tile, n_places)
-    at = _where(side, begin[rows.node], rank, n_places).ravel()
-    source = jnp.zeros(n_places, jnp.int32)
-    source = (
-        source.at[at]
-        .set(jnp.arange(n_places, dtype=jnp.int32), mode="drop", unique_indices=True)
-        .reshape(n_tiles, tile)
+    # In the order rows of a node are neighbours: from where in it each comes.
+    place, on_left = _places(rows, start), below[:-1] - below[first][rows.node]
+    on_left = on_left[:, None] + upto.astype(jnp.int32)
+    right = place + (n_left[rows.node][:, None] - on_left)
+    at = jnp.where(left, start[rows.node][:, None] + on_left - 1, right)
+    at = jnp.where(rows.inside, at, len(tiles.order))
+    source = jnp.arange(len(tiles.order), dtype=jnp.int32)
+    source = source.at[at].set(
+        place, mode="drop", unique_indices=True, wrap_negative_indices=False
     )
+    order = _taken(tiles.order, source)
+
+    parent, is_right = jnp.maximum(given.side - 1, 0) // 2, given.side % 2 == 0
+    begin = start[parent] + jnp.where(is_right, n_left[parent], 0)
+    length = jnp.where(is_right, (rows.length - n_left)[parent], n_left[parent])
+    length = jnp.where(given.side > 0, length, 0)
+    new = TiledRows.of(length, n_tiles, tile, rows.triton, _axis_of(mesh))
+    shift = (rows.first * tile - start)[parent][new.node]
+    source = _taken(source, jnp.where(new.inside, _places(new, begin), 0))
+    source = jnp.where(new.inside, source + shift[:, None], 0)
 
     def moved(values: Array) -> Array:
         own = jnp.expand_dims(source, range(1, values.ndim - 1))
@@ -256,11 +267,24 @@ def divided(
             jnp.arange(n).reshape([-1 if i == axis else 1 for i in range(values.ndim)])
             for axis, n in enumerate(values.shape[1:-1], 1)
         )
-        found = values[own // tile, *features, own % tile]
+        at = jax.lax.div(own, tile), *features, jax.lax.rem(own, tile)
+        found = _taken(values, at)
         return jnp.where(new.filling(found), found, jnp.zeros((), found.dtype))
 
-    tiles = Tiles._make([new, *map(moved, tiles[1:6]), order])
+    tiles = Tiles._make([new, *map(moved, tiles[1:5]), order])
     return tiles, _sums(tiles, n_regressors)
+
+
+def _places(rows: TiledRows, start: Array) -> Array:
+    """Places of rows in the order, by where nodes begin in it, (n_tiles, tile)."""
+    number = jnp.arange(len(rows.filled), dtype=jnp.int32)
+    first = start[rows.node] + (number - rows.first[rows.node]) * rows.tile
+    return first[:, None] + jnp.arange(rows.tile, dtype=jnp.int32)
+
+
+def _taken(values: Array, at: Any) -> Array:
+    """Values at places that are there."""
+    return values.at[at].get(mode="promise_in_bounds", wrap_negative_indices=False)
 
 
 def _left(tiles: Tiles, given: Given) -> Array:
@@ -290,28 +314,21 @@ def _left(tiles: Tiles, given: Given) -> Array:
     return sides(rows.spread(on_left >= rows.sums(weight) - on_left))
 
 
-def _where(side: Array, begin: Array, rank: Array, nowhere: int) -> Array:
-    """Places of rows (n_tiles, tile): that of their side, and their rank there.
-
-    No two rows have one place; those that go nowhere have none, and are dropped.
-    """
-    place = jnp.where(side, begin[:, :, None] + rank, nowhere)
-    return jnp.minimum(jnp.min(place, axis=1), nowhere)
-
-
 def _sums(tiles: Tiles, n_regressors: int) -> Array:
     """All that models of nodes are made of: see `statistics_of`."""
-    rows, _, _, targets, weight, *_ = tiles
-    weight = weight[:, None, :]
-    one = jnp.ones_like(weight)
-    joint = jnp.concatenate([one, tiles.x[:, :n_regressors], targets], axis=1)
-    mean = rows.sums(weight * joint)
+    rows, x, _, targets, weight, _ = tiles
+    arrays, weight = (x[:, :n_regressors], targets), weight[:, None]
+    # About the mean of few of the rows an offset does not eat the digits of any.
+    first = jnp.minimum(rows.first, len(x) - 1)
+    some = jnp.where(rows.length[:, None, None] > 0, weight[first], 0.0)
+    joint = [jnp.ones_like(some), *(array[first] for array in arrays)]
+    mean = rows.of_all(jnp.sum(some * jnp.concatenate(joint, axis=1), axis=-1))
     mean = safe_divide(mean[:, 1:], mean[:, :1])
-    if reads_once(rows, joint.shape[1]):
-        arrays = tiles.x[:, :n_regressors], targets
-        products, _ = products_about(rows, [mean[:, None]], arrays, weight)
+    if reads_once(rows, 1 + mean.shape[1]):
+        products, _ = products_about(rows, [mean[:, None]], (x, targets), weight)
     else:
-        joint = jnp.concatenate([one, joint[:, 1:] - rows.spread(mean)], axis=1)
+        joint = jnp.concatenate(arrays, axis=1) - rows.spread(mean)
+        joint = jnp.concatenate([jnp.ones_like(weight), joint], axis=1)
         products = rows.products(weight * joint, joint)
     lengths = rows.lengths
     length = jnp.stack([lengths // _PART, lengths % _PART], axis=1)
@@ -325,11 +342,12 @@ def statistics_of(
 ) -> tuple[np.ndarray, NodeStatistics]:
     """Numbers of rows on each device, and statistics, from the sums of `divided`."""
     width = n_regressors + n_outputs
-    sizes = [width, (1 + width) ** 2, n_outputs, n_outputs]
-    mean, products, lower, upper, parts = np.split(sums, np.cumsum(sizes), axis=1)
+    stops = list(accumulate([width, (1 + width) ** 2, n_outputs, n_outputs], initial=0))
+    parts = (sums[:, slice(*pair)] for pair in pairwise([*stops, None]))
+    mean, products, lower, upper, lengths = parts
     products = products.reshape(-1, 1 + width, 1 + width)
     weight = products[:, 0, 0]
-    # The mean about which they are was rounded.
+    # They are about the mean of some of the rows.
     offset = safe_divide(products[:, 0, 1:], weight[:, None])
     scatter = products[:, 1:, 1:]
     scatter = scatter - weight[:, None, None] * offset[:, :, None] * offset[:, None, :]
@@ -341,8 +359,9 @@ def statistics_of(
         upper=upper,
         rounding=np.full(len(sums), ROUNDING_32),
     )
-    high, low = np.split(parts, 2, axis=1)
-    return (_PART * high + low).astype(int), statistics
+    n_devices = lengths.shape[1] // 2
+    lengths = _PART * lengths[:, :n_devices] + lengths[:, n_devices:]
+    return lengths.astype(int), statistics
 
 
 @program(static_argnames=("n_rows", "mesh"))
@@ -361,10 +380,14 @@ def samples(
 @program(static_argnames=("traced", "mesh"), small_steps=True)
 @_on_each(APART, SHARED, found_lies=SHARED)
 def searched(
-    seen: Seen, asked: Asked, *, traced: Traced, mesh: Mesh | None = None
+    seen: Seen, packed: Packed, *, traced: Traced, mesh: Mesh | None = None
 ) -> Array:
-    """The share of each node's weight that the search saw, then its best split."""
+    """The share of each node's weight that the search saw, then its best split.
+
+    ``packed``: an `Asked`.
+    """
     rows, x, codes, targets, weight = seen
+    asked: Asked = packed.apart()
     if not isinstance(rows, TiledRows):
         rows = TiledRows.samples(rows, weight.shape[-1], _axis_of(mesh))
     rows = replace(rows, triton=traced.triton)
@@ -396,13 +419,9 @@ def searched(
 
 def unpacked(numbers: np.ndarray, template: Split) -> Split:
     """Splits from the numbers of `searched`, with the shapes of a single one."""
-    leaves, tree = jax.tree.flatten(template)
-    stops = np.cumsum([leaf.size for leaf in leaves])
-    parts = np.split(numbers, stops[:-1], axis=1)
-    return jax.tree.unflatten(
-        tree,
-        [
-            part.reshape(-1, *leaf.shape[1:]).astype(leaf.dtype)
-            for part, leaf in zip(parts, leaves, strict=True)
-        ],
-    )
+    (leaves, tree), stop, found = jax.tree.flatten(template), 0, []
+    for leaf in leaves:
+        start, stop = stop, stop + leaf.size
+        part = numbers[:, start:stop].astype(leaf.dtype)
+        found.append(part.reshape(-1, *leaf.shape[1:]))
+    return tree.unflatten(found)

@@ -14,8 +14,9 @@ of equal parts. Dividing moves no row to another device, a search sums over all 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import cache, partial
 from typing import Any
 
 import jax
@@ -52,10 +53,19 @@ from secret_jax.fit.grow.level_programs import (
 from secret_jax.models.statistics import NodeStatistics
 from secret_jax.runtime.devices import chosen_device, is_out_of_memory, on_accelerator
 from secret_jax.runtime.hashing import random_numbers
-from secret_jax.runtime.shapes import bucket, next_power_of_two, padded, slice_positions
+from secret_jax.runtime.packing import Layout, Packed
+from secret_jax.runtime.shapes import (
+    bucket,
+    next_power_of_two,
+    padded,
+    room_for,
+    slice_positions,
+)
 from secret_jax.splits.interface import Split
 from secret_jax.tree.structure import SplitKind
 
+# Fields of `Asked`.
+_MASKS = "sampled", "oblique", "allowed"
 # Samples that are searched at once, and nodes that programs have room for at first,
 # where a search sees samples so many times as many: with many columns fewer, as
 # products of all pairs of them take memory.
@@ -63,9 +73,8 @@ _NODES, _FEWEST_NODES, _MANY_COLUMNS, _MORE = 128, 8, 128, 4
 # Places in a tile: with more columns than the first number as many, so that products of
 # a tile take no more memory than its rows.
 _TILE, _LARGEST_TILE = 256, 4096
-# Rows that programs have room for: powers of two up to the second number, then also
-# quarters between them, as padding takes time.
-_FEWEST_ROWS, _FEW_ROWS = 1 << 16, 1 << 17
+# Fewest rows that programs have room for, on each device.
+_FEWEST_ROWS = 1 << 16
 
 
 class OnDevice(Execution):
@@ -116,7 +125,10 @@ class OnDevice(Execution):
         self._start, self._ends = ends[:-1], [ends]  # of the roots; more when divided
         with self._in_its_memory():
             self._tiles = self._laid_out(places, roots.start[:, None] + edges, tile)
-        self._run(np.ones(len(self._start), int), self._given())
+        as_they_are = np.ones(len(self._start), int)
+        self._run(as_they_are, self._given(as_they_are))
+        self._note_begins()
+        self._one_split = no_splits(1, schema, options.finder)
 
     def find(self, level: Frontier) -> Found:
         """The best splits of nodes, of all rows or of the first ones."""
@@ -124,30 +136,25 @@ class OnDevice(Execution):
         if not n_nodes:
             return Found(no_splits(0, self._schema, self._finder), np.zeros(0))
         slot = self._slots(level)
+        asked = self._asked(level, slot)
         if self._sample is None:
-            asked = [self._asked(level, slot, self._room)]
-            seen = [Seen(*self._tiles[:5])]  # all rows
+            pairs = [(Seen(*self._tiles[:5]), self._packed(asked, self._room, slot))]
         else:
-            parts = np.split(
-                np.arange(n_nodes), range(self._n_samples, n_nodes, self._n_samples)
-            )
-            asked = [
-                self._asked(level.take(part), np.arange(len(part)), self._n_samples)
-                for part in parts
-            ]
-            wanted = np.full((len(parts), self._n_samples), -1, np.int32)
-            for own, part in zip(wanted, parts, strict=True):
-                own[: len(part)] = slot[part]
-            how = {"n_rows": self._most_seen, "mesh": self._mesh}
-            seen = [samples(self._tiles, own, **how) for own in wanted]
+            how, n = {"n_rows": self._most_seen, "mesh": self._mesh}, self._n_samples
+            pairs = []
+            for part in (slice(i, i + n) for i in range(0, n_nodes, n)):
+                own = Asked(*(values[part] for values in asked))
+                wanted = np.full(n, -1, np.int32)
+                wanted[: len(own.weight)] = slot[part]
+                seen = samples(self._tiles, wanted, **how)
+                pairs.append((seen, self._packed(own, n, slice(len(own.weight)))))
         with self._in_its_memory():
             found = [
-                searched(*each, traced=self._traced, mesh=self._mesh)
-                for each in zip(seen, asked, strict=True)
+                searched(*pair, traced=self._traced, mesh=self._mesh) for pair in pairs
             ]
             numbers = np.concatenate([np.asarray(each) for each in found])
         numbers = numbers[slot] if self._sample is None else numbers[:n_nodes]
-        splits = unpacked(numbers[:, 1:], no_splits(1, self._schema, self._finder))
+        splits = unpacked(numbers[:, 1:], self._one_split)
         return Found(splits, numbers[:, 0].astype(np.float64))
 
     def statistics(self, level: Frontier, n_rows: np.ndarray) -> NodeStatistics:
@@ -157,43 +164,36 @@ class OnDevice(Execution):
 
     def divide(self, parents: Frontier, splits: Split, others: Frontier) -> Division:
         """Divide the rows of nodes, and add up those of their children."""
-        given, slot = self._given(), self._slots(parents)
-        n_new = np.zeros(len(self._start), int)
+        slot, n_new = self._slots(parents), np.zeros(len(self._start), int)
         n_new[self._slots(others)], n_new[slot] = 1, 2
-        discrete = splits.kind == SplitKind.DISCRETE
+        packed = self._given(n_new)
+        given, discrete = packed.apart(), splits.kind == SplitKind.DISCRETE
         given.discrete[slot] = discrete
         given.attribute[slot] = np.where(discrete, splits.attribute, 0)
         given.direction[slot] = splits.direction
         given.threshold[slot] = splits.threshold
         given.goes_left[slot] = splits.goes_left
         left = (np.cumsum(n_new) - n_new)[slot]
-        self._run(n_new, given)
+        self._run(n_new, packed)
         begin = self._start[left] + self._length[left]
         self._start[left + 1] = begin
         self._ends.append(begin)
+        self._note_begins()
         middle, weight = begin.sum(axis=1), self._statistics.weight
         return Division(middle, weight[left], weight[left + 1])
 
-    def order(self) -> np.ndarray:
-        """The order of all rows, read from the device."""
-        order = np.asarray(self._tiles.order)
-        if self._mesh is None:
-            return order[: self._n_rows].astype(np.int64)
-        each = zip(self._places, order.reshape(self._n_devices, -1), strict=True)
-        place = np.concatenate([part[own[: len(part)]] for part, own in each])
-        # Slice by slice, and in each device by device.
-        length = np.diff(np.sort(np.concatenate(self._ends), axis=0), axis=0)
-        number = np.arange(len(length))
-        number = np.concatenate([np.repeat(number, own) for own in length.T])
-        return place[np.argsort(number, kind="stable")]
+    def order(self) -> Callable[[], np.ndarray]:
+        """Reads the order of all rows from the device; it needs no tiles."""
+        parts = [np.arange(self._n_rows)] if self._mesh is None else self._places
+        return partial(_order, self._tiles.order, parts, np.concatenate(self._ends))
 
     def _laid_out(self, places: Places, edges: np.ndarray, tile: int) -> Tiles:
         """Send stretches of the roots' rows to the devices, and put them into tiles."""
         most = self._n_devices * int(self._length.sum(axis=0).max())
-        n_places = -(-_room_for(most) // self._n_devices)
+        n_places = -(-room_for(most, _FEWEST_ROWS) // self._n_devices)
 
-        def sent(values: np.ndarray, parts: Sequence[Any]) -> Any:
-            each = (padded(values[part], n_places) for part in parts)
+        def sent(values: np.ndarray, parts: Sequence[Any], dtype: Any = None) -> Any:
+            each = (padded(values[part], n_places, dtype=dtype) for part in parts)
             if self._mesh is None:
                 return next(each)
             # One after the other, so that the host holds one.
@@ -203,38 +203,53 @@ class OnDevice(Execution):
             lies = NamedSharding(self._mesh, APART)
             return jax.make_array_from_single_device_arrays(shape, lies, there)
 
-        every: list[Any] = [slice(None)] * self._n_devices
+        begin, row = np.zeros_like(self._length), np.zeros(0, np.int32)
         if self._mesh is None:
-            parts, row = every, places.row.astype(np.int32)
-            table = resident(places.table)
-        else:
+            parts, table = [slice(None)], resident(places.table)
+            if places.begin is None:
+                row = sent(places.row, parts, np.int32)
+            else:
+                begin[:, 0] = places.begin
+        else:  # the rows of the places are sent
             parts = list(map(slice_positions, edges.T[:-1], edges.T[1:]))
             rows = [places.row[part] for part in parts]
             table = [sent(values, rows) for values in places.table]
-            row, self._places = np.arange(n_places, dtype=np.int32), parts
+            begin, self._places = np.cumsum(self._length, axis=0) - self._length, parts
+        ones = np.zeros(0, np.float32)  # are not sent
+        roots = padded(np.stack([begin, self._length], axis=-1), self._room)
         return laid_out(
             *table,
-            sent(row, every),
-            sent(places.targets, parts),
-            sent(places.weight.astype(np.float32), parts),
-            padded(self._length.astype(np.int32), self._room).T.ravel(),
-            n_tiles=-(-n_places // tile) + self._room,
+            row,
+            sent(places.targets, parts, np.float32),
+            ones if self._unweighted else sent(places.weight, parts, np.float32),
+            roots.swapaxes(0, 1).reshape(-1, 2).astype(np.int32),  # device by device
+            n_places=n_places,
             tile=tile,
             triton=self._traced.triton,
             mesh=self._mesh,
         )
 
-    def _run(self, n_new: np.ndarray, given: Given) -> None:
-        """Divide nodes into as many as are wanted of each, of neighbouring slots."""
-        given.kept[: len(n_new)] = n_new[:, None] > np.arange(2)
-        with self._in_its_memory():
-            if n_new.sum() > self._room:
-                more = bucket(n_new.sum(), smallest=self._room) - self._room
+    def _given(self, n_new: np.ndarray) -> Packed:
+        """Nodes whose rows all go left, with room for so many as are wanted of each."""
+        side, schema = np.flatnonzero(n_new[:, None] > np.arange(2)), self._schema
+        if len(side) > self._room:
+            more = bucket(len(side), smallest=self._room) - self._room
+            with self._in_its_memory():
                 self._tiles = roomier(self._tiles, n_nodes=more, mesh=self._mesh)
-                self._room += more
-                given = Given(*(padded(array, self._room) for array in given))
-            given = given._replace(start=given.start.T.ravel())  # device by device
-            n = self._schema.n_regressors
+            self._room += more
+        n_categories = max([1, *map(len, schema.categories)])
+        packed = _layout_of_given(
+            self._room, self._n_devices, schema.n_columns, n_categories
+        ).zeros()
+        given: Given = packed.apart()
+        given.side[: len(side)] = 1 + side
+        given.start[: len(n_new)] = self._start
+        return packed
+
+    def _run(self, n_new: np.ndarray, given: Packed) -> None:
+        """Divide nodes into as many as are wanted of each, of neighbouring slots."""
+        n = self._schema.n_regressors
+        with self._in_its_memory():
             self._tiles, sums = divided(
                 self._tiles, given, n_regressors=n, mesh=self._mesh
             )
@@ -246,51 +261,78 @@ class OnDevice(Execution):
             found = found._replace(weight=weight)
         self._statistics = found
 
-    def _given(self) -> Given:
-        """Nodes that stay as they are: all rows go left; none is kept yet."""
-        n_nodes, schema = self._room, self._schema
-        n_categories = max([1, *map(len, schema.categories)])
-        return Given(
-            kept=np.zeros((n_nodes, 2), bool),
-            start=padded(self._start.astype(np.int32), n_nodes),
-            discrete=np.zeros(n_nodes, bool),
-            attribute=np.zeros(n_nodes, np.int32),
-            direction=np.zeros((n_nodes, schema.n_columns), np.float32),
-            threshold=np.zeros(n_nodes, np.float32),
-            goes_left=np.zeros((n_nodes, n_categories), bool),
-        )
+    def _note_begins(self) -> None:
+        """Note where the nodes that have rows begin in the order of all."""
+        # A side without rows begins where another node does.
+        self._some = np.flatnonzero(self._length.any(axis=1))
+        self._begins = self._start.sum(axis=1)[self._some]
 
     def _slots(self, level: Frontier) -> np.ndarray:
         """Places of nodes among those that have tiles."""
-        # A side without rows begins where another node does.
-        some = np.flatnonzero(self._length.sum(axis=1))
-        return some[np.searchsorted(self._start.sum(axis=1)[some], level.start)]
+        return self._some[np.searchsorted(self._begins, level.start)]
 
-    def _asked(self, level: Frontier, slot: np.ndarray, n_slots: int) -> Asked:
-        """What the search needs to know of nodes, in their slots."""
-        length, n_columns = self._length[self._slots(level)], self._schema.n_columns
-        asked = Asked(
+    def _asked(self, level: Frontier, slot: np.ndarray) -> Asked:
+        """What the search needs to know of nodes."""
+        n_random = self._finder.n_random(self._schema.n_columns)
+        return Asked(
             weight=level.weight,
-            sampled=(length > self._most_seen).any(axis=1),
+            sampled=(self._length[slot] > self._most_seen).any(axis=1),
             min_weight=level.min_leaf_weight,
-            random=random_numbers(level.key, self._finder.n_random(n_columns)),
+            random=random_numbers(level.key, n_random),
             model=level.model,
             degrees=level.degrees,
             oblique=level.oblique,
             allowed=level.allowed,
         )
 
-        def in_slots(values: np.ndarray) -> np.ndarray:
-            dtype = bool if values.dtype == bool else np.float32
-            found = np.zeros((n_slots, *values.shape[1:]), dtype)
-            found[slot] = values
-            return found
-
-        return Asked(*map(in_slots, asked))
+    def _packed(self, asked: Asked, n_slots: int, slot: np.ndarray | slice) -> Packed:
+        """Put what is asked of nodes into their slots."""
+        widths = tuple(values.shape[1:] for values in asked)
+        packed = _layout_of_asked(n_slots, widths).zeros()
+        for own, values in zip(packed.apart(), asked, strict=True):
+            own[slot] = values
+        return packed
 
     def _in_its_memory(self) -> AbstractContextManager[None]:
         n_columns = self._schema.n_columns + len(self._schema.discrete)
         return _in_memory_of_device(self._n_rows, n_columns, self._room)
+
+
+def _order(order: Any, parts: Sequence[np.ndarray], ends: np.ndarray) -> np.ndarray:
+    """Order of all rows from those of each device, of its ``parts`` of the places."""
+    each = zip(parts, np.asarray(order).reshape(len(parts), -1), strict=True)
+    place = np.concatenate([part[own[: len(part)]] for part, own in each])
+    if len(parts) == 1:
+        return place
+    # Slice by slice, and in each device by device.
+    length = np.diff(np.sort(ends, axis=0), axis=0)
+    number = np.arange(len(length))
+    number = np.concatenate([np.repeat(number, own) for own in length.T])
+    return place[np.argsort(number, kind="stable")]
+
+
+@cache
+def _layout_of_given(
+    n_nodes: int, n_devices: int, n_columns: int, n_categories: int
+) -> Layout:
+    return Layout.of(
+        Given(
+            side=np.empty(n_nodes, np.int32),
+            start=np.empty((n_nodes, n_devices), np.int32),
+            discrete=np.empty(n_nodes, bool),
+            attribute=np.empty(n_nodes, np.int32),
+            direction=np.empty((n_nodes, n_columns), np.float32),
+            threshold=np.empty(n_nodes, np.float32),
+            goes_left=np.empty((n_nodes, n_categories), bool),
+        )
+    )
+
+
+@cache
+def _layout_of_asked(n_nodes: int, widths: tuple[tuple[int, ...], ...]) -> Layout:
+    arrays = Asked(*(np.zeros((n_nodes, *width), np.float32) for width in widths))
+    masks = {name: getattr(arrays, name) > 0 for name in _MASKS}
+    return Layout.of(arrays._replace(**masks))
 
 
 @contextmanager
@@ -329,16 +371,9 @@ def resident(table: Table) -> Table:
     """
     if isinstance(table.codes, jax.Array) or not on_accelerator():
         return table
-    x, codes = table.on_host()
-    most = _room_for(len(x))
+    if isinstance(table.x, jax.Array):  # given there, with room
+        return Table(table.x, padded(table.codes, len(table.x)))
+    x, codes = table
+    most = room_for(len(x), _FEWEST_ROWS)
     with _in_memory_of_device(len(x), x.shape[1] + codes.shape[1], 1):
         return Table(*jax.device_put((padded(x, most), padded(codes, most))))
-
-
-def _room_for(n_rows: int) -> int:
-    """Number of rows that programs have room for."""
-    size = next_power_of_two(max(n_rows, _FEWEST_ROWS))
-    if size <= _FEW_ROWS:
-        return size
-    step = size // 8
-    return -(-n_rows // step) * step

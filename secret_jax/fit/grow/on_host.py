@@ -6,7 +6,7 @@ together, as many as a cache holds, and threads keep the processors busy.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -40,6 +40,7 @@ class OnHost(Execution):
     counts_all = False
 
     def __init__(self, places: Places, schema: TableSchema, options: GrowOptions):
+        places = places._replace(targets=places.targets.astype(np.float32, copy=False))
         self._places, self._schema, self._finder = places, schema, options.finder
         self._most = len(places.row) if options.sample is None else options.sample
         (x, codes), self._row = places.table.on_host(), places.row
@@ -108,7 +109,7 @@ class OnHost(Execution):
 
     def statistics(self, level: Frontier, n_rows: np.ndarray) -> NodeStatistics:
         """Statistics of the first rows of nodes, in float64."""
-        table, row, targets, weight, order = self._places
+        table, row, _, targets, weight, order = self._places
         some = level.start, level.start + n_rows
         n = self._schema.n_regressors
         return slice_statistics(table.x, row, targets, weight, n, order, *some)
@@ -121,9 +122,10 @@ class OnHost(Execution):
         middle = partition(self._places.order, *slices, go_left)
         return Division(middle, left_weight, right_weight)
 
-    def order(self) -> np.ndarray:
-        """The order of all rows."""
-        return self._places.order
+    def order(self) -> Callable[[], np.ndarray]:
+        """Gives the order of all rows."""
+        order = self._places.order
+        return lambda: order
 
 
 def _decided(

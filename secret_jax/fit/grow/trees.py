@@ -13,8 +13,10 @@ from secret_jax.fit.grow.execution import GrowOptions
 from secret_jax.fit.grow.frontier import Root
 from secret_jax.fit.grow.grower import Enough, Grown
 from secret_jax.fit.grow.together import Growth, grow
-from secret_jax.models.fitting import fit_models, with_models
+from secret_jax.models.fitting import fit_models, fit_to_statistics, with_models
 from secret_jax.models.interface import LeafModel
+from secret_jax.models.statistics import NodeStatistics
+from secret_jax.runtime.devices import on_accelerator
 from secret_jax.runtime.progress import UNTOLD, Progress, Stage, silent
 from secret_jax.tree.structure import Tree
 
@@ -39,14 +41,16 @@ class Recipe:
     seed: int
     progress: Progress = silent  # receives the progress of the stages of the fit
 
-    def root(self, rows: np.ndarray, *, oblique: bool) -> Root:
-        """Make a root over some rows of a table."""
+    def root(self, rows: np.ndarray, *, oblique: bool, measured: bool = False) -> Root:
+        """Make a root over some rows of a table; see `Root`."""
+        found = _finds(self.options.finder.node_model, self.leaf, self.schema)
         return Root(
             rows=rows,
             min_split_weight=self.min_split_weight,
             min_leaf_weight=self.min_leaf_weight,
             oblique=oblique,
             key=self.seed,
+            measured=measured or not found,
         )
 
     def grow(
@@ -86,6 +90,12 @@ class Recipe:
         return Stage(name, self.progress)
 
 
+def _finds(searched: LeafModel | None, leaf: LeafModel, schema: TableSchema) -> bool:
+    """Whether a search fits the models of the leaves."""
+    alike = searched is not None and leaf.fits_like(searched)
+    return alike and not schema.monotonic
+
+
 def with_leaf_models(
     grown: Sequence[Grown],
     rows: Rows,
@@ -98,8 +108,7 @@ def with_leaf_models(
 
     ``searched``: what the search has fitted.
     """
-    alike = searched is not None and leaf.fits_like(searched)
-    known = alike and not grown[0].tree.schema.monotonic
+    known = _finds(searched, leaf, grown[0].tree.schema)
     found = [
         with_models(each.tree, *each.fitted, leaf)
         if known and each.fitted is not None
@@ -108,11 +117,22 @@ def with_leaf_models(
     ]
     anew = [i for i, each in enumerate(grown) if not known or each.fitted is None]
     if anew:
-        trees, leaves = [found[i] for i in anew], [grown[i].leaf for i in anew]
-        parts = [
-            Rows(rows.table.take(roots[i].rows), *roots[i].lesson(rows)) for i in anew
-        ]
-        fitted = fit_models(trees, parts, leaf, leaves=leaves, stage=stage)
+        trees = [found[i] for i in anew]
+
+        def part(root: Root) -> Rows:
+            return Rows(rows.table.take(root.where), *root.lesson(rows))
+
+        def parts() -> list[Rows]:
+            return [part(roots[i]) for i in anew]
+
+        statistics = [one for i in anew if (one := grown[i].statistics) is not None]
+        # Processors count with all digits of the targets, growth in float32.
+        if on_accelerator() and len(statistics) == len(anew):
+            joint = NodeStatistics(*map(np.concatenate, zip(*statistics, strict=True)))
+            fitted = fit_to_statistics(trees, joint, parts, leaf, stage)
+        else:
+            leaves = [grown[i].leaf for i in anew]
+            fitted = fit_models(trees, parts(), leaf, leaves=leaves, stage=stage)
         for i, tree in zip(anew, fitted, strict=True):
             found[i] = tree
     return found

@@ -133,7 +133,7 @@ def test_rows_of_nodes_are_where_they_are_on_the_host(table, seed):
         keep = rng.random(len(others.node)) < 0.9
         joined = zip(level, others.take(keep), strict=True)
         level = Frontier(*(np.concatenate(pair) for pair in joined))
-        np.testing.assert_array_equal(there.order(), here.order())
+        np.testing.assert_array_equal(there.order()(), here.order()())
         most = max(most, len(level.node))
     assert most > 4  # more than there was room for
 

@@ -103,9 +103,5 @@ def test_programs_are_exported_for_accelerators(calls, platform):
         assert exported.platforms == (platform,)
         # A library's function would be one call, of many kernels on some devices.
         assert "custom_call @cusolver" not in exported.mlir_module()
-        sums = name == "divided" or (name == "searched" and of_all_rows(static))
+        sums = name in ("divided", "searched")
         assert ("triton" in exported.mlir_module()) == (triton and sums)
-
-
-def of_all_rows(static):
-    return isinstance(static["traced"].finder, SecretSplits)
