@@ -36,7 +36,6 @@ from secret_jax.data.schema import FAR, TableSchema
 from secret_jax.data.shards import RowShards, encoded_block, is_resident
 from secret_jax.data.validation import rounded_weight
 from secret_jax.runtime.parallel import in_blocks
-from secret_jax.runtime.shapes import padded
 
 # A sample with a smaller share of the rows that were wanted comes of a table that
 # repeats many: all rows are looked at first then.
@@ -193,13 +192,13 @@ class TableSource:
         return float(self.n_rows if all_one(self.weight) else self.weight.sum())
 
     def blocks(self, function: Callable[[Rows], Any], size: int) -> Iterator[Any]:
-        """See `RowSource`; rows of weight zero, at the end of a block, are its fill."""
+        """See `RowSource`; what lies on a device may be longer than its block."""
 
-        def of_block(table: Table, part: slice) -> Any:
-            known = self.schema.scale_targets(self.targets[part]), self.weight[part]
-            return function(
-                Rows(table, *(padded(each, len(table.x)) for each in known))
-            )
+        def of_block(table: Table, part: slice, lying: Any = None) -> Any:
+            targets = lying
+            if lying is None:
+                targets = self.schema.scale_targets(self.targets[part])
+            return function(Rows(table, targets, self.weight[part]))
 
         if isinstance(self.columns, RowShards):
             return self.columns.blocks(self.schema, of_block, size)
@@ -217,7 +216,9 @@ class TableSource:
             self,
             columns=columns,
             targets=self.targets[index],
-            weight=self.weight[index],
+            weight=self.weight[: len(index)]
+            if all_one(self.weight)
+            else self.weight[index],
             group=None if self.group is None else self.group[index],
             sample_cache={},
         )

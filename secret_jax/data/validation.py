@@ -47,6 +47,7 @@ class CheckedRows(NamedTuple):
     target_names: tuple[str, ...] = ("y",)
     # (n_rows,), float64, see `secret_jax.data.rows.Rows`.
     group: np.ndarray | None = None
+    y: jax.Array | None = None  # the targets, if they were given as an array of JAX
     # Attributes that tell of the outputs, as classes.
     learned: Mapping[str, Any] = MappingProxyType({})
 

@@ -10,7 +10,12 @@ from secret_jax.data.columns import read_columns
 from secret_jax.data.encoding import RowSource, TableSource, matched
 from secret_jax.data.learning import Learner
 from secret_jax.data.rows import Rows, every_copy, hold_out, join, merged
-from secret_jax.data.scaling import column_sums, moments_of, with_flat_tails
+from secret_jax.data.scaling import (
+    ColumnSums,
+    column_sums,
+    moments_of,
+    with_flat_tails,
+)
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.shards import as_they_lie
 from secret_jax.data.validation import CheckedRows, of_eval_set
@@ -168,13 +173,18 @@ def _measured_there(
     plain = plain and given.group is None and given.used is None
     if not (plain and given.on_device):
         return None
-    shards = as_they_lie(X)
-    sums = shards.sums(weight)
+    shards, names = as_they_lie(X).beside(given.y), given.target_names
+    sums, n_columns = shards.sums(weight), X.shape[1]
     if sums is None:
         return None
-    learner = Learner(options, given.target_names)
-    learner.begin([np.zeros(0, np.float32)] * shards.shape[1])
-    learner.measure(sums, given.targets, weight)
+    learner = Learner(options, names)
+    learner.begin([np.zeros(0, np.float32)] * n_columns)
+    of_targets = ColumnSums(*(each[n_columns:] for each in sums))
+    if shards.targets is None:
+        columns = list(given.targets.T)
+        of_targets = column_sums(columns, names, weight, allow_missing=False)
+    sums = ColumnSums(*(each[:n_columns] for each in sums))
+    learner.measure(sums, of_targets)
     return TableSource(learner.schema(), shards, given.targets, weight), learner
 
 
