@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 from pathlib import Path
 
@@ -215,6 +216,8 @@ def wordless(machine):
 def test_stages_stand_in_one_table_and_do_not_stop_each_other(capsys, monkeypatch):
     monkeypatch.setitem(measuring.STAGES, "peers", broken)
     monkeypatch.setitem(measuring.STAGES, "busy", wordless)
+    small = functools.partial(SecretRegressor, prune=None, max_depth=2)
+    monkeypatch.setattr(measuring, "SecretRegressor", small)
     stages = ["busy", "peers", "ceilings", "em", "crossing", "predictions"]
     main(["--device", "cpu", "--small", "--stages", *stages])
     lines = capsys.readouterr().out.splitlines()[2:]

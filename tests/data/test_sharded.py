@@ -98,13 +98,15 @@ rng = np.random.default_rng(0)
 seconds = rng.uniform(0, 3600, 8_001)
 late = np.column_stack([1.7e9 + seconds, rng.normal(size=8_001)])
 wave = 5 * np.sin(seconds / 300) + 0.1 * rng.normal(size=8_001)
-late_shards = shard_rows(late)
+three = Mesh(np.array(devices[:3]), ("batch",))
+late_shards = shard_rows(late, three)
 few = SMALL | {"distill": False, "max_leaf_nodes": 16}
 few["splits"] = RssSplits(max_samples=128)
 compared("far from zero", late, wave, late_shards, few)
 found["restored"] = float(np.abs(np.asarray(late_shards) - late).max())
 whole = late.astype(np.int64)
-found["whole numbers"] = float(np.abs(np.asarray(shard_rows(whole)) - whole).max())
+back = np.asarray(shard_rows(whole, three))
+found["whole numbers"] = float(np.abs(back - whole).max())
 
 # The sample is that of the host.
 columns, targets = read_columns(X), y[:, None]

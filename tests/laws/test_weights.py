@@ -81,7 +81,7 @@ def test_the_unit_of_weights_does_not_matter(name):
     weight = np.random.default_rng(0).lognormal(size=500)
     for base in (np.ones(500), weight, np.rint(10 * weight) + 1):
         expected = said(name, TRAINING, base)
-        for unit in (2, 30, 1e6, 1.1):
+        for unit in (30, 1.1e6):
             found = said(name, TRAINING, unit * base)
             np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
 

@@ -423,5 +423,5 @@ def unpacked(numbers: np.ndarray, template: Split) -> Split:
     for leaf in leaves:
         start, stop = stop, stop + leaf.size
         part = numbers[:, start:stop].astype(leaf.dtype)
-        found.append(part.reshape(-1, *leaf.shape[1:]))
+        found.append(part.reshape(len(part), *leaf.shape[1:]))
     return tree.unflatten(found)

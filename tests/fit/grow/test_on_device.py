@@ -5,6 +5,7 @@ Processors stand for the accelerator: the programs are the same.
 
 from __future__ import annotations
 
+import jax
 import numpy as np
 import pandas as pd
 import pytest
@@ -17,6 +18,7 @@ from secret_jax.fit.grow import on_device
 from secret_jax.fit.grow.execution import GrowOptions, no_splits
 from secret_jax.fit.grow.frontier import Frontier, Places, Root
 from secret_jax.fit.grow.grower import grown
+from secret_jax.fit.grow.level_programs import unpacked
 from secret_jax.fit.grow.on_device import OnDevice
 from secret_jax.fit.grow.on_host import OnHost
 from secret_jax.tree.structure import SplitKind
@@ -100,6 +102,17 @@ def test_trees_are_those_of_the_host(table, limits, request, monkeypatch):
         monkeypatch.setattr(name, lambda device: True)
     options = GrowOptions(finder=VarianceSplits(), min_gain=0.0, **limits)
     assert_alike(*both(table, options, several_roots()))
+
+
+def test_splits_of_categories_alone_have_no_directions():
+    X = pd.DataFrame({"colour": list("rgbrgb"), "shape": list("oxoxox")})
+    _, schema = encoded(X, np.arange(6.0), missing="mean")
+    template = no_splits(1, schema, VarianceSplits())
+    size = sum(leaf.size for leaf in jax.tree.leaves(template))
+    found = unpacked(np.ones((4, size)), template)
+    assert found.direction.shape == (4, 0)
+    assert found.goes_left.shape == (4, 3)
+    assert (found.gain == 1).all()
 
 
 @pytest.mark.parametrize("seed", range(3))

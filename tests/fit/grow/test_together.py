@@ -51,7 +51,7 @@ def test_trees_are_those_of_one_fit_after_the_other(name, table, monkeypatch):
         return growing(rows, schema, options, roots, *more)
 
     monkeypatch.setattr(together, "grown", counted)
-    fits = [functools.partial(fit_of, name, seed, table) for seed in range(5)]
+    fits = [functools.partial(fit_of, name, seed, table) for seed in range(3)]
     alone = [fit() for fit in fits]
     n_alone, most_alone = len(sizes), max(sizes)
     sizes.clear()
