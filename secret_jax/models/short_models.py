@@ -301,7 +301,7 @@ def _moments(
     fixed = asked[:, column] & ~(square > noise) & (count[column] == 1)
     covariance[fixed] = 0.0
     covariance.transpose(0, 2, 1)[fixed] = 0.0
-    for several in np.flatnonzero((count > 1) & asked.any(axis=0)[: len(count)]):
+    for several in np.flatnonzero((count > 1) & asked[:, : len(count)].any(axis=0)):
         place, node = (
             np.flatnonzero(column == several),
             np.flatnonzero(asked[:, several]),
