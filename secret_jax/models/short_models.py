@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from scipy.linalg import lapack
 
 from secret_jax.data.rows import Rows
@@ -296,27 +296,15 @@ def _moments(
         covariance[node] *= own[node]
         covariance[node] += (1.0 - own[node]) * covariance[parent]
         asked[node] = asked[parent] | used[parent]
-    _without_fixed(covariance, statistics, asked, inputs[:n])
-    return covariance
-
-
-def _without_fixed(
-    covariance: Float[np.ndarray, "n_nodes n n"],
-    statistics: NodeStatistics,
-    asked: Bool[np.ndarray, "n_nodes n_inputs"],
-    column: Int[np.ndarray, " n"],
-) -> None:
-    """Drop, in place, what splits above nodes have fixed of the columns they ask."""
-    scatter, rounding = statistics.scatter, statistics.rounding
-    least = CONSTANT * np.maximum(statistics.weight, 1.0)
-    count = np.bincount(column)
+    scatter, rounding, column = statistics.scatter, statistics.rounding, inputs[:n]
+    least, count = CONSTANT * np.maximum(weight, 1.0), np.bincount(column)
     # What a single regressor says of its column is there, or it is not.
-    square = np.einsum("nii->ni", scatter)[:, : len(column)]
+    square = np.einsum("nii->ni", scatter)[:, :n]
     noise = np.maximum(least[:, None], rounding[:, None] * np.maximum(square, 0.0))
     fixed = asked[:, column] & ~(square > noise) & (count[column] == 1)
     covariance[fixed] = 0.0
     covariance.transpose(0, 2, 1)[fixed] = 0.0
-    for several in np.flatnonzero(count > 1):
+    for several in np.flatnonzero((count > 1) & asked[:, : len(count)].any(axis=0)):
         place, node = (
             np.flatnonzero(column == several),
             np.flatnonzero(asked[:, several]),
@@ -329,6 +317,7 @@ def _without_fixed(
         varying, node = axes @ axes.transpose(0, 2, 1), node[some, None]
         covariance[node, place] = varying @ covariance[node, place]
         covariance[node, :, place] = varying @ covariance[node, :, place]
+    return covariance
 
 
 def _sets(

@@ -36,9 +36,6 @@ _ALL_DIGITS = 17
 _SOME_DIGITS = 3
 # Rows that show whether a column may hold whole numbers only.
 _GLANCE = 64
-# Powers of ten up to this one are exact in float64; so near to a half, as a share, a
-# product does not tell to which side a decimal is rounded.
-_EXACT, _CLOSE = 22, 1e-12
 # Rows of few columns that NumPy reads as one.
 _WIDE = 64
 # Relative errors of a sum of float32, and of float64 numbers, for each of its terms.
@@ -63,8 +60,8 @@ def with_plain_splits(tree: Tree, table: Table) -> Tree:
     table = table.take(slice(min(len(table.codes), ROWS_LOOKED_AT))).on_host()
     leaf = apply(tree, table) if tree.n_leaves > 1 else None
     reach = _reach(table.x)
-    schema = tree.schema
-    tree = replace(tree, schema=replace(schema, whole=_whole(schema, table.x, reach)))
+    whole = _whole_columns(tree.schema, table.x, reach)
+    tree = replace(tree, schema=replace(tree.schema, whole=whole))
     if leaf is None:
         return tree
     order, start, stop = _in_slices(tree, leaf)
@@ -90,12 +87,12 @@ def with_plain_splits(tree: Tree, table: Table) -> Tree:
 
 
 def _reach(x: np.ndarray) -> np.ndarray:
-    """Largest magnitude in every column, float32, in wide rows: short ones are slow."""
-    n_wide, n_columns = len(x) // _WIDE, x.shape[1]
-    wide = x[: n_wide * _WIDE].reshape(n_wide, _WIDE * n_columns)
-    ends = [wide.max(axis=0, initial=0.0), wide.min(axis=0, initial=0.0)]
-    rows = [*(end.reshape(_WIDE, n_columns) for end in ends), x[n_wide * _WIDE :]]
-    return np.abs(np.concatenate(rows)).max(axis=0)
+    """Largest magnitude in every column; many rows as one, as short ones are slow."""
+    n_wide, n = len(x) // _WIDE, x.shape[1]
+    wide = x[: n_wide * _WIDE].reshape(n_wide, _WIDE * n)
+    most = np.maximum(wide.max(axis=0, initial=0.0), -wide.min(axis=0, initial=0.0))
+    rest = np.abs(x[n_wide * _WIDE :])
+    return np.concatenate([most.reshape(_WIDE, n), rest]).max(axis=0)
 
 
 def _in_slices(tree: Tree, leaf: np.ndarray) -> tuple[np.ndarray, list[int], list[int]]:
@@ -117,11 +114,11 @@ def _plain(tree: Tree, sides: list[_Sides], reach: np.ndarray) -> dict[int, _Rou
     axes = [own for own in sides if tree.kind[own.one] == SplitKind.AXIS]
     sums = [own for own in sides if tree.kind[own.one] == SplitKind.OBLIQUE]
     sums = [own for own in sums if tree.direction[own.one].any()]
-    found = _plain_sums(tree, sums, reach) if sums else {}
-    for own in axes:
-        if (rounded := _plain_axis(tree, own)) is not None:
-            found[own.one] = rounded
-    return found
+    found = {own.one: _plain_axis(tree, own) for own in axes}
+    factors = _factors(tree, [own.one for own in sums], reach) if sums else ((), ())
+    for own, *given in zip(sums, *factors, strict=True):
+        found[own.one] = _plain_sum(tree, own, *given)
+    return {one: rounded for one, rounded in found.items() if rounded is not None}
 
 
 def _plain_together(
@@ -144,29 +141,28 @@ def _plain_together(
     return found
 
 
-def _whole(schema: TableSchema, x: np.ndarray, reach: np.ndarray) -> tuple[int, ...]:
+def _whole_columns(
+    schema: TableSchema, x: np.ndarray, reach: np.ndarray
+) -> tuple[int, ...]:
     """Input columns that hold only integers, as far as float32 can tell."""
-
-    def off(position: int, rows: slice) -> np.ndarray:
-        center, scale = schema.center[position], schema.scale[position]
-        value = center + scale * x[rows, position].astype(np.float64)
-        for counted, indicator in schema.missing_columns:
-            if counted == position:
-                value = value[x[rows, indicator] == 0]
-        # A missing value stands at the center, which need not be whole.
-        value = value[value != center]
-        return np.abs(value - np.rint(value))
-
     found = []
     for position, column in zip(
         schema.continuous_positions, schema.continuous, strict=True
     ):
-        rounding = _ROUNDING * schema.scale[position] * (1.0 + reach[position])
-        if rounding >= 0.1 or (off(position, slice(_GLANCE)) > rounding).any():
-            continue
-        fraction = off(position, slice(None))
-        if len(fraction) and fraction.max() <= rounding:
-            found.append(column)
+        center, scale = schema.center[position], schema.scale[position]
+        rounding = _ROUNDING * scale * (1.0 + reach[position])
+        for rows in (x[:_GLANCE], x):
+            value = center + scale * rows[:, position].astype(np.float64)
+            for counted, indicator in schema.missing_columns:
+                if counted == position:
+                    value = value[rows[:, indicator] == 0]
+            # A missing value stands at the center, which need not be whole.
+            value = value[value != center]
+            fraction = np.abs(value - np.rint(value)).max(initial=0.0)
+            if rounding >= 0.1 or not fraction <= rounding:
+                break
+        else:
+            found += [column] if len(value) else []
     return tuple(found)
 
 
@@ -232,20 +228,14 @@ def _plain_axis(tree: Tree, own: _Sides) -> _Rounded | None:
     return (direction, threshold) if kept else None
 
 
-class _Factors(NamedTuple):
-    """Sums with factors of one digit and of more; arrays of sums, by digits."""
+def _factors(
+    tree: Tree, ones: list[int], reach: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Factors of sums, of one digit and of more, (n_sums, n_digits, n_columns).
 
-    exact: np.ndarray  # (n_sums, n_digits, n_columns), float64
-    direction: np.ndarray  # the same of length one, float32
-    size: np.ndarray  # (n_sums, n_digits), float64: length of these before
-    order: np.ndarray  # (n_sums, n_columns), int: the largest effects first
-    # (n_sums, n_digits), float64: how far from the extreme of its side, along the
-    # direction as it was, a row may lie and yet become one.
-    window: np.ndarray
-
-
-def _factors(tree: Tree, ones: list[int], reach: np.ndarray) -> _Factors:
-    """Round the factors of sums; ``reach`` (n_columns,): largest numbers of rows."""
+    Also how far from the extreme of its side, along the direction as it was, a row of
+    numbers up to ``reach`` may lie and yet become one, (n_sums, n_digits).
+    """
     direction = tree.direction[ones].astype(np.float64)[:, None]
     center, scale = tree.schema.center, tree.schema.scale
     first = np.abs(direction).argmax(axis=2)[:, :, None]
@@ -254,63 +244,50 @@ def _factors(tree: Tree, ones: list[int], reach: np.ndarray) -> _Factors:
     length = np.linalg.norm(given * scale, axis=2, keepdims=True)
     step = 10.0 ** -np.arange(1.0, _MOST_DIGITS + 1)[:, None] * length / scale
     places = -np.floor(np.log10(step)).astype(int)
-    factor = _rounded(np.broadcast_to(given, places.shape), places)
-    # One, or minus one.
-    np.copyto(factor, given, where=np.arange(len(scale)) == first)
+    given = np.broadcast_to(given, places.shape)
+    plain = map(round, given.ravel().tolist(), places.ravel().tolist())
+    # The first one stays one, or minus one.
+    plain = np.array(list(plain)).reshape(given.shape)
+    factor = np.where(np.arange(len(scale)) == first, given, plain)
     # What rounding moves, and what float32 and float64 lose.
     moved = (np.abs(factor - given) * scale * unit) @ reach
     spread = np.abs(direction) @ reach + moved
     most = (np.abs(factor) * unit) @ (np.abs(center) + scale * reach)
     lost = (4 + len(scale)) * (_LOST_32 * spread + _LOST_64 * most)
-    size = np.linalg.norm(factor * scale, axis=2)
-    plain = (factor * scale / size[:, :, None]).astype(np.float32)
-    order = np.argsort(-np.abs(direction[:, 0]), axis=1, kind="stable")
-    return _Factors(factor, plain, size, order, 2.0 * moved + lost)
+    return factor, 2.0 * moved + lost
 
 
-def _rounded(number: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """Round numbers, each to places of its own, as Python does, which is slower."""
-    unit, up = 10.0 ** np.minimum(np.abs(places), _EXACT), places >= 0
-    counted = np.where(up, number * unit, number / unit)
-    whole = np.rint(counted)
-    found = np.where(up, whole / unit, whole * unit)
-    close = np.abs(np.abs(counted - whole) - 0.5) < _CLOSE * (1 + np.abs(counted))
-    close |= np.abs(places) > _EXACT
-    found[close] = list(map(round, number[close].tolist(), places[close].tolist()))
-    return found
+def _plain_sum(
+    tree: Tree, own: _Sides, factors: np.ndarray, window: np.ndarray
+) -> _Rounded | None:
+    """Round direction and threshold of a comparison of a sum; None to keep it.
 
-
-def _plain_sums(
-    tree: Tree, sides: list[_Sides], reach: np.ndarray
-) -> dict[int, _Rounded]:
-    """Round directions and thresholds of comparisons of sums, where that is possible.
-
-    Only rows near the extremes of a side can become extremes, or change sides.
+    Only rows near the extreme of a side can become one, or change sides.
     """
-    (center, scale), found = (tree.schema.center, tree.schema.scale), {}
-    factors = _factors(tree, [own.one for own in sides], reach)
-    for (one, rows, n_left), *of_digits in zip(sides, *factors, strict=True):
-        exact, directions, sizes, order, window = of_digits
-        distance = rows @ tree.direction[one]
-        left, right = distance[:n_left], distance[n_left:]
-        np.subtract(left.max(), left, out=left)
-        right -= right.min()
-        for first in (_SOME_DIGITS - 1, 0):
-            near = np.flatnonzero(~(distance > window[first:].max()))
-            x, last = rows.take(near, axis=0), near.searchsorted(n_left)
-            total = (center + scale * x.astype(np.float64)) @ exact.T
-            low, high = total[:last].max(axis=0), total[last:].min(axis=0)
-            clear = np.flatnonzero(low < high).tolist()
-            if not clear or clear[0] >= first:
-                break
-        for digit in clear:
-            margin = _MARGIN * (high[digit] - low[digit])
-            at = plain_number(low[digit] + margin, high[digit] - margin)
-            # Offsets may be so large that it matters in which order they add up.
-            at -= exact[digit, order] @ center[order]
-            threshold = np.float32(at / sizes[digit])
-            goes_left = x @ directions[digit] <= threshold
-            if goes_left[:last].all() and not goes_left[last:].any():
-                found[one] = directions[digit], threshold
-                break
-    return found
+    (_, rows, n_left), direction = own, tree.direction[own.one]
+    center, scale = tree.schema.center, tree.schema.scale
+    distance = rows @ direction
+    left, right = distance[:n_left], distance[n_left:]
+    np.subtract(left.max(), left, out=left)
+    right -= right.min()
+    for first in (_SOME_DIGITS - 1, 0):
+        near = np.flatnonzero(~(distance > window[first:].max()))
+        x, last = rows.take(near, axis=0), near.searchsorted(n_left)
+        total = (center + scale * x.astype(np.float64)) @ factors.T
+        low, high = total[:last].max(axis=0), total[last:].min(axis=0)
+        clear = np.flatnonzero(low < high).tolist()
+        if not clear or clear[0] >= first:
+            break
+    # Offsets may be so large that it matters in which order they add up.
+    order = np.argsort(-np.abs(direction), kind="stable")
+    for digit in clear:
+        margin = _MARGIN * (high[digit] - low[digit])
+        at = plain_number(low[digit] + margin, high[digit] - margin)
+        factor = factors[digit]
+        size = np.linalg.norm((factor * scale)[order])
+        new = (factor * scale / size).astype(np.float32)
+        threshold = np.float32((at - factor[order] @ center[order]) / size)
+        goes_left = x @ new <= threshold
+        if goes_left[:last].all() and not goes_left[last:].any():
+            return new, threshold
+    return None

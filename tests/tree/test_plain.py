@@ -171,18 +171,18 @@ def test_no_row_moves_further_than_the_window_says():
     tree = random_tree(3, 12, kinds=(2,))
     ones, schema = np.flatnonzero(~tree.is_leaf), tree.schema
     reach = np.array([3.0, 0.5, 7.0, 2.0, 1e-3], np.float32)
-    found = _factors(tree, ones.tolist(), reach)
+    factors, windows = _factors(tree, ones.tolist(), reach)
     direction = tree.direction[ones].astype(np.float64)
     for one, own in enumerate(direction):
         first = np.abs(own).argmax()
         given = own / schema.scale * schema.scale[first] / abs(own[first])
-        for factor, window in zip(found.exact[one], found.window[one], strict=True):
+        for factor, window in zip(factors[one], windows[one], strict=True):
             # Of two rows as far apart as can be, in units of the direction.
             row = reach * np.sign(factor - given)
             moved = (factor - given) @ (2.0 * row * schema.scale)
             moved *= abs(own[first]) / schema.scale[first]
             assert moved < window < moved + 1e-3
-    assert (np.diff(found.window, axis=1) < 0).mean() > 0.9
+    assert (np.diff(windows, axis=1) < 0).mean() > 0.9
 
 
 def whole_table(n_rows: int = 400) -> tuple[pd.DataFrame, np.ndarray]:
