@@ -15,6 +15,7 @@ repeats is one observation of their common weight. The whole table decides which
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -147,9 +148,11 @@ def _mixed(value: Any) -> Any:
 
 def hold_out(weight: np.ndarray, fraction: float) -> int:
     """Position at which to cut rows in hash order: those after it are held out."""
+    wanted, n_rows = 1.0 - fraction - _ROUNDING, len(weight)
+    if all_one(weight):
+        return min(max(math.ceil(wanted * n_rows), 1), n_rows)
     share = np.cumsum(weight) / np.sum(weight)
-    cut = int(np.searchsorted(share, 1.0 - fraction - _ROUNDING)) + 1
-    return min(cut, len(share))
+    return min(int(np.searchsorted(share, wanted)) + 1, n_rows)
 
 
 class Repeats(NamedTuple):
@@ -346,7 +349,7 @@ class Rows(NamedTuple):
 
     @property
     def total_weight(self) -> float:
-        return float(self.weight.sum())
+        return float(self.n_rows if all_one(self.weight) else self.weight.sum())
 
     def sample(self, n_wanted: int) -> Rows:
         """Sample about ``n_wanted`` rows in hash order, or all if there are fewer.

@@ -69,7 +69,7 @@ def prepare(plan: Plan, given: CheckedRows, eval_set: CheckedRows | None) -> Pre
 
 def share_of(rows: Rows, source: RowSource) -> float:
     """Share of a source's total weight in a sample; 1 up to rounding."""
-    share = float(rows.weight.sum() / source.total_weight)
+    share = rows.total_weight / source.total_weight
     return share if share < 1.0 - ROUNDING else 1.0
 
 
