@@ -241,11 +241,13 @@ def scaled_schema(
     ``index``: of the rows of the sample; None: all.
     """
     some = slice(None) if index is None else index
-    targets, weight = source.targets[some], np.ascontiguousarray(source.weight[some])
+    targets, weight = source.targets[some], source.weight[some]
+    if tail_share or loss.units == "robust":  # others do not look at all weights
+        weight = np.ascontiguousarray(weight)
     schema = with_units_of(loss, source.schema, targets, weight)
-    told = targets if loss.link == "identity" else None  # else no lines explain them
     if not tail_share:
         return schema
+    told = targets if loss.link == "identity" else None  # else no lines explain them
     values = source.columns.take(index).values
     return with_flat_tails(schema, values, told, weight, tail_share)
 
