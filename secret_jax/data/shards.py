@@ -1,7 +1,8 @@
 """Numeric rows on one or several devices, which stay there; all others are read.
 
 Each device looks at blocks of its own rows: programs take a block, and nothing but its
-sums, and a sample once, goes to the host.
+sums, and a sample once, goes to the host. Rows of one device that all grow a tree are
+encoded and put in order there.
 """
 
 from collections.abc import Callable, Iterator, Sequence
