@@ -4,6 +4,7 @@ Processors stand for the accelerator: the programs are the same.
 """
 
 from contextlib import nullcontext
+from functools import partial
 from unittest import mock
 
 import jax
@@ -12,13 +13,16 @@ import pytest
 
 from benchmarks.device.counting import as_on_accelerator, counted
 from secret_jax import SecretRegressor
+from secret_jax.data import rows, shards
 from secret_jax.data.encoding import encode
 from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
 from secret_jax.datasets import make_fried
 from secret_jax.fit import alternatives
 from secret_jax.fit import prepare as preparing
+from secret_jax.fit.grow import on_device
 from secret_jax.fit.prune.rules import CrossValidation, HoldOut
+from secret_jax.runtime.shapes import room_for
 from secret_jax.splits.rss import RssSplits
 from secret_jax.splits.secret import SecretSplits
 from secret_jax.tree.routing import predict
@@ -33,6 +37,9 @@ def resident(monkeypatch):
         target = f"secret_jax.{module}.is_resident"
         monkeypatch.setattr(target, lambda X: isinstance(X, jax.Array))
     monkeypatch.setattr(preparing, "_MANY_ROWS", 1000)
+    monkeypatch.setattr(on_device, "_FEWEST_ROWS", 1 << 10)
+    for module in (rows, shards):
+        monkeypatch.setattr(module, "room_for", partial(room_for, fewest=1 << 10))
 
 
 class Stop(Exception):
@@ -186,16 +193,16 @@ def test_whatever_wants_rows_gets_them(changes):
     expected, found = (predict(tree, encode(tree.schema, X)) for tree in trees)
     assert trees[0].n_leaves > 1
     np.testing.assert_array_equal(trees[1].left, trees[0].left)
-    # A search of a thousand steps may send a row at a threshold to the other side.
-    assert np.mean((found - expected) ** 2) < 1e-4 * expected.var()
+    # A search of many steps may send rows at a threshold to the other side.
+    assert np.quantile(np.abs(found - expected), 0.99) < 0.01 * expected.std()
 
 
 def test_slices_stay_on_the_device_and_others_come_from_it(rng):
     X, y = numbers(rng, "plain")
-    rows, lying = (prepared(each, y).rows for each in (X, there(X)))
-    assert_same_rows(lying.take(slice(1900, None)), rows.take(slice(1900, None)))
-    assert_same_rows(lying.take(slice(700)), rows.take(slice(700)))
+    own, lying = (prepared(each, y).rows for each in (X, there(X)))
+    assert_same_rows(lying.take(slice(1900, None)), own.take(slice(1900, None)))
+    assert_same_rows(lying.take(slice(700)), own.take(slice(700)))
     assert lying.take(slice(2900)).table.x is lying.table.x
     some = np.array([5, 2999, 0])
     assert isinstance(lying.take(some).table.x, np.ndarray)
-    np.testing.assert_allclose(lying.take(some).table.x, rows.take(some).table.x)
+    np.testing.assert_allclose(lying.take(some).table.x, own.take(some).table.x)
