@@ -18,8 +18,7 @@ from benchmarks.accuracy.peers import PEER_NAMES, Candidate, peers
 from benchmarks.accuracy.report import Record, Run
 from benchmarks.shared import Experiment, InputError, fit_missing, run_of
 
-# Fits of single trees that grow at once, of tables of so many rows to train on at most:
-# of small ones each costs less then.
+# Fits of single trees that grow at once, of tables of at most so many training rows.
 _AT_ONCE, _MOST_ROWS = 64, 1 << 14
 # Seeds of a model that follow each other where fits grow at once: alike, they are one
 # growth.
