@@ -24,7 +24,6 @@ from secret_jax.fit.grow import on_device
 from secret_jax.fit.prune.rules import CrossValidation, HoldOut
 from secret_jax.runtime.shapes import room_for
 from secret_jax.splits.rss import RssSplits
-from secret_jax.splits.secret import SecretSplits
 from secret_jax.tree.routing import predict
 
 N_ROWS = 3000
@@ -185,8 +184,8 @@ def test_what_the_device_cannot_decide_the_host_does(rng, kind):
 )
 def test_whatever_wants_rows_gets_them(changes):
     X, y = numbers(np.random.default_rng(0), "plain")
-    options = {"splits": SecretSplits(max_samples=None), "max_depth": 2}
-    model = SecretRegressor(**options | changes, min_samples_leaf=200)
+    options = {"splits": RssSplits(max_samples=None), "max_depth": 2}
+    model = SecretRegressor(**options | changes, oblique=False, min_samples_leaf=200)
     y = np.exp(0.2 * y)
     with as_on_accelerator():
         trees = [model.fit(each, y).tree_ for each in (X, there(X))]
@@ -195,6 +194,15 @@ def test_whatever_wants_rows_gets_them(changes):
     np.testing.assert_array_equal(trees[1].left, trees[0].left)
     # A search of many steps may send rows at a threshold to the other side.
     assert np.quantile(np.abs(found - expected), 0.99) < 0.01 * expected.std()
+
+
+def test_the_tree_of_the_paper_is_that_of_the_host(rng):
+    X, y = numbers(rng, "plain")
+    model = SecretRegressor.paper(max_depth=2, random_state=0)
+    with as_on_accelerator():
+        expected, tree = (model.fit(each, y).tree_ for each in (X, there(X)))
+    assert expected.n_leaves > 2
+    assert_alike(tree, expected)
 
 
 def test_slices_stay_on_the_device_and_others_come_from_it(rng):
