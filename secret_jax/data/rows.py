@@ -335,7 +335,8 @@ class Rows(NamedTuple):
 
     ``targets`` are float64 of shape (n_rows, n_outputs) in standardised units, weights
     positive. ``group`` are numbers, float64: rows of one number, as those of one
-    person, are held out together. None: each row for itself.
+    person, are held out together. None: each row for itself. In blocks of rows on a
+    device targets that lie beside them stay there, float32, as long as ``table.x``.
     """
 
     table: Table
