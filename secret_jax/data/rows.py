@@ -149,7 +149,8 @@ def _mixed(value: Any) -> Any:
 def hold_out(weight: np.ndarray, fraction: float) -> int:
     """Position at which to cut rows in hash order: those after it are held out."""
     total, n_rows = np.sum(weight), len(weight)
-    below = range(1, n_rows + 1) if (weight == 1.0).all() else np.cumsum(weight)
+    ones = all_one(weight) or (weight == 1.0).all()
+    below = range(1, n_rows + 1) if ones else np.cumsum(weight)
     kept = 1.0 - fraction - _ROUNDING
     return min(bisect_left(below, kept, key=lambda own: own / total) + 1, n_rows)
 
@@ -336,7 +337,8 @@ class Rows(NamedTuple):
 
     ``targets`` are float64 of shape (n_rows, n_outputs) in standardised units, weights
     positive. ``group`` are numbers, float64: rows of one number, as those of one
-    person, are held out together. None: each row for itself.
+    person, are held out together. None: each row for itself. In blocks of rows on a
+    device targets that lie beside them stay there, float32, as long as ``table.x``.
     """
 
     table: Table
@@ -350,7 +352,7 @@ class Rows(NamedTuple):
 
     @property
     def total_weight(self) -> float:
-        return float(self.weight.sum())
+        return float(self.n_rows if all_one(self.weight) else self.weight.sum())
 
     def sample(self, n_wanted: int) -> Rows:
         """Sample about ``n_wanted`` rows in hash order, or all if there are fewer.

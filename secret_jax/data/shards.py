@@ -1,7 +1,8 @@
 """Numeric rows on one or several devices, which stay there; all others are read.
 
 Each device looks at blocks of its own rows: programs take a block, and nothing but its
-sums, and a sample once, goes to the host.
+sums, and a sample once, goes to the host. Rows of one device that all grow a tree are
+encoded and put in order there.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -274,16 +275,16 @@ def _column_sums(
 ) -> tuple[jax.Array, ...]:
     """Weight, means, sums of squares about them, and ranges of a block's columns."""
     # The fill has no weight, and is within the range.
-    if weight is None:
-        weight = (jnp.arange(len(x)) < n_inside).astype(jnp.float64)
-    total, found = weight.sum(), []
+    inside = jnp.arange(len(x)) < n_inside
+    mass = inside if weight is None else weight
+    mass, found = mass.astype(jnp.float64)[:, None], []
     for part in (x, targets):
         if part is not None:
             own = part.reshape(len(x), -1).astype(jnp.float64)
-            mean = jnp.sum(weight[:, None] * own, axis=0) / total
-            squares = jnp.sum(weight[:, None] * (own - mean) ** 2, axis=0)
+            mean = jnp.sum(mass * own, axis=0) / mass.sum()
+            squares = jnp.sum(mass * (own - mean) ** 2, axis=0)
             found.append((mean, squares, own.min(axis=0), own.max(axis=0)))
-    return total, *map(jnp.concatenate, zip(*found, strict=True))
+    return mass.sum(), *map(jnp.concatenate, zip(*found, strict=True))
 
 
 @program()

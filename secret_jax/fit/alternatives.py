@@ -59,15 +59,16 @@ def fit_tree(plan: Plan, given: CheckedRows, eval_set: CheckedRows | None) -> Fi
     By rows that were held out, or by folds; without any there is no race.
     """
     with each_once():  # the same rows are read again for some trees
-        data = prepare(plan, given, eval_set)
-        every = [given] if eval_set is None else [given, eval_set]
-        targets = np.concatenate([rows.targets[rows.weight > 0] for rows in every])
-        lowest = targets.min(axis=0, initial=np.inf)
-        chosen = with_better_scale(plan, data.schema, data.rows, lowest)
+        data, chosen = prepare(plan, given, eval_set), plan
+        alternative = plan.alternative_leaf
+        if alternative and alternative.of_logarithms:
+            every = [given] if eval_set is None else [given, eval_set]
+            targets = np.concatenate([rows.targets[rows.weight > 0] for rows in every])
+            lowest = targets.min(axis=0, initial=np.inf)
+            chosen = with_better_scale(plan, data.schema, data.rows, lowest)
         if chosen is not plan:
             data = prepare(chosen, given, eval_set)
         best = _grown(chosen, data, given, eval_set)
-        alternative = plan.alternative_leaf
         if alternative and not alternative.of_logarithms and best.fitted.folds:
             other = plan.with_alternative_leaf()
             other = grow_and_prune(other, prepare(other, given, eval_set))

@@ -68,10 +68,9 @@ def grow_and_prune(
         leaf=plan.leaf,
         equation_tolerance=plan.equation_tolerance,
     )
-    few = np.flatnonzero(evidence.training.weight > 0)[:_LOOKED_AT]
-    of_few = evidence.training.targets[few], evidence.training.weight[few]
-    check_loss(plan.leaf.loss, *of_few)
-    total = evidence.training.weight.sum()
+    few = evidence.training.targets, evidence.training.weight
+    check_loss(plan.leaf.loss, *(each[:_LOOKED_AT] for each in few))
+    total = evidence.training.total_weight
     recipe = plan.recipe(data.schema, total, data.sampled_share)
     look = None if first_look is None else partial(first_look, evidence)
     candidates = _candidates(plan.families, recipe, rule, evidence, look)
@@ -164,7 +163,7 @@ def finish(fit: Fit) -> Fit:
     known = fitted.candidates[0].statistics  # of the training rows
     if fitted.refit and data.source is None:
         rows = fitted.all_rows(shuffle=True)
-        recipe = plan.recipe(data.schema, rows.weight.sum(), data.sampled_share)
+        recipe = plan.recipe(data.schema, rows.total_weight, data.sampled_share)
         if fitted.held_out is not None and several:
             recipe = recipe.not_far_below(chosen)
             oblique = fitted.candidates[0].oblique
@@ -199,7 +198,7 @@ def refine(fit: Fit) -> Refined:
                 "there are too few rows to hold some out; give more, or an eval_set"
             )
             return Refined(short, 0, reason)
-    total = fitted.all_rows().weight.sum()
+    total = fitted.all_rows().total_weight
     recipe = plan.recipe(data.schema, total, data.sampled_share)
     fitted = fitted.on_host()
     refined = refinement(fitted, recipe)

@@ -17,7 +17,7 @@ from secret_jax.data.scaling import (
     with_flat_tails,
 )
 from secret_jax.data.schema import TableSchema
-from secret_jax.data.shards import as_they_lie
+from secret_jax.data.shards import RowShards, as_they_lie
 from secret_jax.data.validation import CheckedRows, of_eval_set
 from secret_jax.fit.grow.fixed import columns_of_fixed
 from secret_jax.fit.grow.frontier import ROUNDING
@@ -69,7 +69,7 @@ def prepare(plan: Plan, given: CheckedRows, eval_set: CheckedRows | None) -> Pre
 
 def share_of(rows: Rows, source: RowSource) -> float:
     """Share of a source's total weight in a sample; 1 up to rounding."""
-    share = float(rows.weight.sum() / source.total_weight)
+    share = rows.total_weight / source.total_weight
     return share if share < 1.0 - ROUNDING else 1.0
 
 
@@ -116,19 +116,16 @@ def _in_order_there(plan: Plan, given: CheckedRows) -> tuple[TableSchema, Rows] 
     if not (every and plan.splits.compiled and on_accelerator()):
         return None
     found = _measured_there(plan, given)
-    if found is None or len(found[0].columns.parts) > 1:
+    shards = None if found is None else found[0].columns
+    if found is None or not isinstance(shards, RowShards) or len(shards.parts) > 1:
         return None
-    source, _ = found
-    few = source.on_host(np.arange(_LOOKED_AT))
-    tells = any(
-        (column[:, None] == few.targets).all(axis=0).any()
-        for column in few.columns.values
-    )
-    if tells or are_many(source.schema, n_rows):
+    few, targets = shards.take(np.arange(_LOOKED_AT)), given.targets[:_LOOKED_AT]
+    tells = any((each[:, None] == targets).all(axis=0).any() for each in few.values)
+    if tells or are_many(found[0].schema, n_rows):
         return None
     tail_share = plan.columns.tail_share
-    schema = scaled_schema(plan.leaf.loss, source, None, tail_share)
-    rows = source.columns.in_hash_order(schema, source.targets, source.weight)
+    schema = scaled_schema(plan.leaf.loss, found[0], None, tail_share)
+    rows = shards.in_hash_order(schema, given.targets, given.weight)
     return None if rows is None else (schema, rows)
 
 
@@ -241,11 +238,13 @@ def scaled_schema(
     ``index``: of the rows of the sample; None: all.
     """
     some = slice(None) if index is None else index
-    targets, weight = source.targets[some], np.ascontiguousarray(source.weight[some])
+    targets, weight = source.targets[some], source.weight[some]
+    if tail_share or loss.units == "robust":  # others do not look at all weights
+        weight = np.ascontiguousarray(weight)
     schema = with_units_of(loss, source.schema, targets, weight)
-    told = targets if loss.link == "identity" else None  # else no lines explain them
     if not tail_share:
         return schema
+    told = targets if loss.link == "identity" else None  # else no lines explain them
     values = source.columns.take(index).values
     return with_flat_tails(schema, values, told, weight, tail_share)
 

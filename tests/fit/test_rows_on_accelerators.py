@@ -4,6 +4,7 @@ Processors stand for the accelerator: the programs are the same.
 """
 
 from contextlib import nullcontext
+from functools import partial
 from unittest import mock
 
 import jax
@@ -12,14 +13,18 @@ import pytest
 
 from benchmarks.device.counting import as_on_accelerator, counted
 from secret_jax import SecretRegressor
+from secret_jax.data import rows, shards
+from secret_jax.data.encoding import encode
 from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
 from secret_jax.datasets import make_fried
 from secret_jax.fit import alternatives
 from secret_jax.fit import prepare as preparing
+from secret_jax.fit.grow import on_device
 from secret_jax.fit.prune.rules import CrossValidation, HoldOut
+from secret_jax.runtime.shapes import room_for
 from secret_jax.splits.rss import RssSplits
-from secret_jax.splits.secret import SecretSplits
+from secret_jax.tree.routing import predict
 
 N_ROWS = 3000
 
@@ -31,6 +36,9 @@ def resident(monkeypatch):
         target = f"secret_jax.{module}.is_resident"
         monkeypatch.setattr(target, lambda X: isinstance(X, jax.Array))
     monkeypatch.setattr(preparing, "_MANY_ROWS", 1000)
+    monkeypatch.setattr(on_device, "_FEWEST_ROWS", 1 << 10)
+    for module in (rows, shards):
+        monkeypatch.setattr(module, "room_for", partial(room_for, fewest=1 << 10))
 
 
 class Stop(Exception):
@@ -176,21 +184,33 @@ def test_what_the_device_cannot_decide_the_host_does(rng, kind):
 )
 def test_whatever_wants_rows_gets_them(changes):
     X, y = numbers(np.random.default_rng(0), "plain")
-    options = {"splits": SecretSplits(max_samples=None), "max_depth": 2}
-    model = SecretRegressor(**options | changes, min_samples_leaf=200)
+    options = {"splits": RssSplits(max_samples=None), "max_depth": 2}
+    model = SecretRegressor(**options | changes, oblique=False, min_samples_leaf=200)
     y = np.exp(0.2 * y)
     with as_on_accelerator():
+        trees = [model.fit(each, y).tree_ for each in (X, there(X))]
+    expected, found = (predict(tree, encode(tree.schema, X)) for tree in trees)
+    assert trees[0].n_leaves > 1
+    np.testing.assert_array_equal(trees[1].left, trees[0].left)
+    # A search of many steps may send rows at a threshold to the other side.
+    assert np.quantile(np.abs(found - expected), 0.99) < 0.01 * expected.std()
+
+
+def test_the_tree_of_the_paper_is_that_of_the_host(rng):
+    X, y = numbers(rng, "plain")
+    model = SecretRegressor.paper(max_depth=2, random_state=0)
+    with as_on_accelerator():
         expected, tree = (model.fit(each, y).tree_ for each in (X, there(X)))
-    assert expected.n_leaves > 1
+    assert expected.n_leaves > 2
     assert_alike(tree, expected)
 
 
 def test_slices_stay_on_the_device_and_others_come_from_it(rng):
     X, y = numbers(rng, "plain")
-    rows, lying = (prepared(each, y).rows for each in (X, there(X)))
-    assert_same_rows(lying.take(slice(1900, None)), rows.take(slice(1900, None)))
-    assert_same_rows(lying.take(slice(700)), rows.take(slice(700)))
+    own, lying = (prepared(each, y).rows for each in (X, there(X)))
+    assert_same_rows(lying.take(slice(1900, None)), own.take(slice(1900, None)))
+    assert_same_rows(lying.take(slice(700)), own.take(slice(700)))
     assert lying.take(slice(2900)).table.x is lying.table.x
     some = np.array([5, 2999, 0])
     assert isinstance(lying.take(some).table.x, np.ndarray)
-    np.testing.assert_allclose(lying.take(some).table.x, rows.take(some).table.x)
+    np.testing.assert_allclose(lying.take(some).table.x, own.take(some).table.x)
