@@ -358,9 +358,9 @@ class NodeModels:
         if self._parts:
             models, summaries, wholes = zip(*self._parts, strict=True)
             coefficient, degrees, corrects = zip(*models, strict=True)
-            parts = coefficient, degrees, *zip(*summaries, strict=True)
-            arrays = [np.concatenate(part) for part in parts]
-            whole = [bool(np.concatenate(wholes)[node].all()) for node in each]
+            parts = wholes, coefficient, degrees, *zip(*summaries, strict=True)
+            of_all, *arrays = (np.concatenate(part) for part in parts)
+            whole = [bool(of_all[node].all()) for node in each]
             for i in np.flatnonzero(whole).tolist():
                 coefficient, degrees, *summary = (array[each[i]] for array in arrays)
                 own = Models(coefficient, degrees, corrects[0])
@@ -368,8 +368,9 @@ class NodeModels:
         statistics: list[NodeStatistics | None] = [None] * len(sizes)
         if self._kept:
             nodes, kept = zip(*self._kept, strict=True)
-            known = NodeStatistics(*map(np.concatenate, zip(*kept, strict=True)))
+            parts = nodes, *zip(*kept, strict=True)
+            rising, *arrays = (np.concatenate(part) for part in parts)
             for i in np.flatnonzero(self._measured & whole).tolist():
-                place = np.searchsorted(np.concatenate(nodes), each[i])
-                statistics[i] = known.take(place)
+                place = np.searchsorted(rising, each[i])
+                statistics[i] = NodeStatistics(*(array[place] for array in arrays))
         return list(zip(fitted, statistics, strict=True))
