@@ -335,7 +335,7 @@ def _hinge(nodes: Nodes, best: Best, options: RssSplits) -> AnyArray:
     if fits(rows, nodes.gram.shape[-1]) and reads_once(rows, nodes.gram.shape[-1] - n):
         by = xp.concatenate([first, size[..., None, :]], axis=-2)
         sums = weighted_products(rows, by, nodes.design, slice(n, None))
-        normal = rss_kernel.discriminant(sums[:, 0, 0], sums[:, 1], ridge)
+        normal = rss_kernel.discriminant(sums, ridge)
         return _in_columns(nodes, normal[:, None, 1:], options)
     by = [first, size[..., None, :] * nodes.design[..., n:, :]]
     sums = rows.products(xp.concatenate(by, axis=-2), nodes.design)[..., n:]

@@ -46,7 +46,7 @@ def bent_most(
         return [_dot(leading, whitener)]
 
     own = [hessians[:, i, None] for i in range(hessians.shape[1])]
-    return of_each(of_one, [whitener], own, [(n, whitener.shape[-1])])[0][:, 0]
+    return of_each(of_one, [whitener], own, [whitener.shape[1:]])[0][:, 0, :n]
 
 
 def sparse(
@@ -57,9 +57,12 @@ def sparse(
 ) -> Float[Array, "n_nodes n_directions n_columns"]:
     """As `secret_jax.splits.rss.sparse`, oriented and along it of unit variance."""
     n = direction.shape[-1]
-    n_kept = jnp.broadcast_to(jnp.asarray(n_kept, jnp.int32), direction.shape[:2])
+    own = [direction]
+    if isinstance(n_kept, np.ndarray):
+        n_kept = n_kept.astype(np.int32)
+        own.append(jnp.broadcast_to(n_kept, direction.shape[:2]))
 
-    def of_one(covariance: Array, n_kept: Array, direction: Array) -> list[Array]:
+    def of_one(covariance: Array, direction: Array, n_kept: Any = n_kept) -> Any:
         row, column = _places(n)
         size = jnp.abs(direction)
         own, other = size[:, None], size[None]
@@ -77,23 +80,26 @@ def sparse(
         unit = safe_divide(unit, jnp.sqrt(jnp.maximum(along, 0.0)))
         return [jnp.where(jnp.isfinite(along), unit, 0.0)]
 
-    return of_each(of_one, [covariance], [n_kept, direction], [(n,)])[0]
+    return of_each(of_one, [covariance], own, [(n,)])[0]
 
 
 def discriminant(
-    first: Float[Array, "n_nodes n"], both: Float[Array, "n_nodes n n"], ridge: float
+    sums: Float[Array, "n_nodes 2 n n"], ridge: float
 ) -> Float[Array, "n_nodes n"]:
     """Direction of LDA between two classes, zero at the one.
 
-    ``first``: sums of (1, z) over the first class; ``both``: products over both.
+    ``sums``: products of (1, z) with themselves, over the first class and over both.
     """
-    n = first.shape[-1]
+    n = sums.shape[-1]
 
-    def of_one(first: Array, both: Array) -> list[Array]:
+    def of_one(sums: Array) -> list[Array]:
         row, column = _places(n)
-        of_class = first, jnp.sum(jnp.where(row == 0, both, 0.0), 0) - first
+        part = row[:, None]
+        first, both = (jnp.sum(jnp.where(part == i, sums, 0.0), 0) for i in range(2))
+        first, total = (jnp.sum(jnp.where(row == 0, a, 0.0), 0) for a in (first, both))
+        of_class = first, total - first
         index = jnp.arange(len(first))
-        mass = [jnp.sum(jnp.where(index == 0, sums, 0.0)) for sums in of_class]
+        mass = [jnp.sum(jnp.where(index == 0, a, 0.0)) for a in of_class]
         center = [safe_divide(*pair) for pair in zip(of_class, mass, strict=True)]
         for weight, mean in zip(mass, center, strict=True):
             both = both - weight * mean[:, None] * mean[None]
@@ -103,8 +109,7 @@ def discriminant(
         apart = jnp.where(row == 0, 0.0, (center[0] - center[1])[:, None])
         return [jnp.sum(_solved(within, apart, n), 1)]
 
-    own = [first[:, None], both[:, None]]
-    return of_each(of_one, [], own, [(n,)])[0][:, 0]
+    return of_each(of_one, [], [sums[:, None]], [(n,)], n_warps=4)[0][:, 0]
 
 
 def sides(

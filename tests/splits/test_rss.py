@@ -20,7 +20,7 @@ from level_batches import level_of as level_of_nodes
 
 from secret_jax import RssSplits, SecretRegressor
 from secret_jax.data.ragged import RaggedRows
-from secret_jax.splits import rss, rss_axis, rss_nodes
+from secret_jax.splits import rss, rss_axis, rss_kernel, rss_nodes
 from secret_jax.splits.interface import Level, Roles
 from secret_jax.tree.structure import SplitKind
 
@@ -378,6 +378,22 @@ def test_nodes_together_get_the_splits_of_each_alone(change, oblique):
             jax.tree.leaves(found), jax.tree.leaves(alone), strict=True
         ):
             np.testing.assert_allclose(own[node], other[0], rtol=2e-3, atol=2e-4)
+
+
+@pytest.mark.parametrize("m", [5, 24])
+def test_leading_eigenvectors_in_one_kernel(rng, m, monkeypatch):
+    monkeypatch.setattr("secret_jax.data.kernels.INTERPRETED", True)
+    vector = np.linalg.qr(rng.normal(size=(3, m, m)))[0]
+    value = 0.5 ** np.arange(m) * np.where(np.arange(m) % 2, -1.0, 1.0)
+    whitened = np.einsum("nij,j,nkj->nik", vector, value, vector)
+    whitener = np.tril(rng.normal(size=(3, m, m)), -1) / m + np.eye(m)
+    back = np.linalg.inv(whitener)
+    hessian = back @ whitened @ back.transpose(0, 2, 1)
+    given = hessian[:, None].astype(np.float32), whitener.astype(np.float32)
+    found = jax.jit(rss_kernel.bent_most, static_argnums=2)(*given, 2)
+    expected = vector.transpose(0, 2, 1)[:, :2] @ whitener
+    sign = np.sign(np.sum(found * expected, axis=2, keepdims=True))
+    np.testing.assert_allclose(sign * found, expected, atol=1e-4)
 
 
 @pytest.mark.parametrize("triton", [False, True], ids=["arrays", "kernels"])
