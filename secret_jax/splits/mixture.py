@@ -142,8 +142,8 @@ def whiten(level: Level) -> Whitened:
     once = reads_once(rows, 1 + shift.shape[-1])
 
     def about(center: AnyArray, *matrix: AnyArray) -> tuple[AnyArray, AnyArray]:
-        weight = level.weight[:, None]
-        found, z = products_about(rows, [center[:, None]], arrays[:2], weight, *matrix)
+        given = (level.x, level.targets), level.weight[:, None]
+        found, z = products_about(rows, [center[:, None]], *given, *matrix)
         return found[:, 0], z
 
     weight, moment = rows.total(_moments, (shift,), arrays)

@@ -226,23 +226,10 @@ def divided(
     """
     given: Given = packed.apart()
     start = given.start[:, 0 if mesh is None else jax.lax.axis_index(AXIS)]
-    rows, (n_tiles, tile) = tiles.rows, tiles.weight.shape
-    left = rows.inside & _left(tiles, given)
-    # Rows of a tile on the left, up to each, by a product that is exact.
-    upto = jnp.matmul(
-        left.astype(jnp.bfloat16),
-        jnp.tri(tile, dtype=jnp.bfloat16).T,
-        preferred_element_type=jnp.float32,
-    ).astype(jnp.int16)
-    below = jnp.pad(jnp.cumsum(upto[:, -1], dtype=jnp.int32), (1, 0))
-    # Tiles of nodes without rows are none; their first one may be beyond the last.
-    first = jnp.minimum(rows.first, n_tiles)
-    stop = jnp.minimum(first + (rows.length + (tile - 1)) // tile, n_tiles)
-    n_left = below[stop] - below[first]
-
+    rows, left = tiles.rows, tiles.rows.inside & _left(tiles, given)
+    on_left, n_left = _counted(rows, left)
     # In the order rows of a node are neighbours: from where in it each comes.
-    place, on_left = _places(rows, start), below[:-1] - below[first][rows.node]
-    on_left = on_left[:, None] + upto.astype(jnp.int32)
+    place = _places(rows, start)
     right = place + (n_left[rows.node][:, None] - on_left)
     at = jnp.where(left, start[rows.node][:, None] + on_left - 1, right)
     at = jnp.where(rows.inside, at, len(tiles.order))
@@ -256,23 +243,43 @@ def divided(
     begin = start[parent] + jnp.where(is_right, n_left[parent], 0)
     length = jnp.where(is_right, (rows.length - n_left)[parent], n_left[parent])
     length = jnp.where(given.side > 0, length, 0)
-    new = TiledRows.of(length, n_tiles, tile, rows.triton, _axis_of(mesh))
-    shift = (rows.first * tile - start)[parent][new.node]
+    how = rows.tile, rows.triton, _axis_of(mesh)
+    new = TiledRows.of(length, len(rows.filled), *how)
+    # From places in the order to those in the tiles.
+    shift = (rows.first * rows.tile - start)[parent][new.node]
     source = _taken(source, jnp.where(new.inside, _places(new, begin), 0))
     source = jnp.where(new.inside, source + shift[:, None], 0)
-
-    def moved(values: Array) -> Array:
-        own = jnp.expand_dims(source, range(1, values.ndim - 1))
-        features = (
-            jnp.arange(n).reshape([-1 if i == axis else 1 for i in range(values.ndim)])
-            for axis, n in enumerate(values.shape[1:-1], 1)
-        )
-        at = jax.lax.div(own, tile), *features, jax.lax.rem(own, tile)
-        found = _taken(values, at)
-        return jnp.where(new.filling(found), found, jnp.zeros((), found.dtype))
-
-    tiles = Tiles._make([new, *map(moved, tiles[1:5]), order])
+    moved = (_moved(new, values, source) for values in tiles[1:5])
+    tiles = Tiles._make([new, *moved, order])
     return tiles, _sums(tiles, n_regressors)
+
+
+def _counted(rows: TiledRows, left: Array) -> tuple[Array, Array]:
+    """Rows on the left: of a node up to each of its rows, and all of a node."""
+    n_tiles, tile = left.shape
+    upto = jnp.matmul(  # in a tile; exact
+        left.astype(jnp.bfloat16),
+        jnp.tri(tile, dtype=jnp.bfloat16).T,
+        preferred_element_type=jnp.float32,
+    ).astype(jnp.int16)
+    below = jnp.pad(jnp.cumsum(upto[:, -1], dtype=jnp.int32), (1, 0))
+    # Tiles of nodes without rows are none; their first one may be beyond the last.
+    first = jnp.minimum(rows.first, n_tiles)
+    stop = jnp.minimum(first + (rows.length + (tile - 1)) // tile, n_tiles)
+    before = below[:-1] - below[first][rows.node]
+    return before[:, None] + upto.astype(jnp.int32), below[stop] - below[first]
+
+
+def _moved(rows: TiledRows, values: Array, source: Array) -> Array:
+    """Values of rows, by where among all places each was."""
+    own = jnp.expand_dims(source, range(1, values.ndim - 1))
+    features = (
+        jnp.arange(n).reshape([-1 if i == axis else 1 for i in range(values.ndim)])
+        for axis, n in enumerate(values.shape[1:-1], 1)
+    )
+    at = jax.lax.div(own, rows.tile), *features, jax.lax.rem(own, rows.tile)
+    found = _taken(values, at)
+    return jnp.where(rows.filling(found), found, jnp.zeros((), found.dtype))
 
 
 def _places(rows: TiledRows, start: Array) -> Array:

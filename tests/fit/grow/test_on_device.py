@@ -180,6 +180,45 @@ def statistics_agree(level, here, there):
     np.testing.assert_array_equal(found.upper, own.upper)
 
 
+def test_far_from_zero_scatter_keeps_its_digits(table):
+    """It is summed about rows of the node: about zero ten percent would be rounding."""
+    rows, schema = table
+    rng = np.random.default_rng(0)
+    far = rows._replace(targets=1000.0 + rng.normal(size=(N_ROWS, 1)))
+    roots = [root_of(np.arange(N_ROWS)), root_of(np.arange(100, 400))]
+    places = Places.of(far, roots)
+    level = Frontier.of(roots, places, schema)
+    options = GrowOptions(finder=VarianceSplits(), sample=None)
+    there = OnDevice(places, schema, options, level)
+    found = there.statistics(level, level.stop - level.start).scatter[:, -1, -1]
+    own = (far.targets[root.rows].astype(np.float32).astype(float) for root in roots)
+    expected = [len(values) * values.var() for values in own]
+    np.testing.assert_allclose(found, expected, rtol=1e-4)
+
+
+def test_of_stretches_of_a_table_the_targets_alone_are_sent(table, monkeypatch):
+    """The device names their rows, and knows weights of one."""
+    sent, program = [], on_device.laid_out
+
+    def noted(*arguments, **static):
+        small = (array.size for array in arguments if isinstance(array, np.ndarray))
+        sent.append(sum(small))
+        return program(*arguments, **static)
+
+    monkeypatch.setattr(on_device, "laid_out", noted)
+    every, shuffled = np.arange(N_ROWS), np.arange(N_ROWS)
+    shuffled[1:-1] = shuffled[-2:0:-1]  # its ends are those of a stretch
+    roots = [[root_of(every)], [root_of(every[5:90]), root_of(every)]]
+    roots += [[root_of(shuffled)], [root_of(every, weight=1.5 * np.ones(N_ROWS))]]
+    options = GrowOptions(finder=VarianceSplits(), sample=64, min_gain=0.0, max_depth=2)
+    for own in roots:
+        on_host, there = both(table, options, own)
+        for expected, found in zip(on_host, there, strict=True):
+            np.testing.assert_array_equal(found.leaf, expected.leaf)
+    n, few = 1 << 10, 2 * on_device._NODES * on_device._MORE
+    assert sent == [n + few, n + few, 2 * n + few, 2 * n + few]
+
+
 def test_unseen_categories_go_to_the_larger_side(table):
     rows, schema = table
     codes = rows.table.codes.copy()
