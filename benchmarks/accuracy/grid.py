@@ -18,9 +18,8 @@ from benchmarks.accuracy.peers import PEER_NAMES, Candidate, peers
 from benchmarks.accuracy.report import Record, Run
 from benchmarks.shared import Experiment, InputError, fit_missing, run_of
 
-# Fits of single trees that grow at once, of tables of so many rows to train on at most:
-# of small ones each costs less then, but more threads than these wait for each other.
-_AT_ONCE, _MOST_ROWS = 16, 1 << 14
+# Fits of single trees that grow at once, of tables of at most so many training rows.
+_AT_ONCE, _MOST_ROWS = 64, 1 << 14
 # Seeds of a model that follow each other where fits grow at once: alike, they are one
 # growth.
 _LEAST_SEEDS = 8
@@ -66,7 +65,7 @@ def experiments(
         Column of the tables that are no names; by default the last one.
     together : int, optional
         Number of fits of single trees that grow at the same time: those under way are
-        lost when they are interrupted. By default 16 of tables of up to 16,384 rows to
+        lost when they are interrupted. By default 64 of tables of up to 16,384 rows to
         train on, else one; and one beside other packages, to compare seconds.
     data, synthetic_rows, threads
         Folder of sets with names; rows in each part of a generated set; threads of

@@ -41,10 +41,20 @@ def _cart(n_rows: int, random: np.random.Generator) -> tuple[Any, np.ndarray]:
     return _frame(X).astype(str), y  # all its attributes are discrete
 
 
-def heavy_tails(n_rows: int, random: np.random.Generator) -> tuple[Any, np.ndarray]:
-    """Friedman's function with noise of two degrees of freedom: no finite variance."""
-    X, y = sklearn_datasets.make_friedman1(n_rows, random_state=_seed(random))
-    return _frame(X), y + random.standard_t(2, n_rows)
+def houses(n_rows: int, random: np.random.Generator) -> tuple[Any, np.ndarray]:
+    """House values on a map, skewed attributes, a ceiling on the target."""
+    place = random.uniform(size=(n_rows, 2))
+    centers = np.array([[0.2, 0.7], [0.6, 0.3], [0.65, 0.8]])
+    distance = np.linalg.norm(place[:, None] - centers, axis=2).min(axis=1)
+    income = random.lognormal(1.2, 0.45, n_rows)
+    rooms = 5 + random.gamma(2.0, 0.5, n_rows)
+    people = random.lognormal(7.0, 0.7, n_rows)
+    age = random.integers(1, 53, n_rows)
+    value = 0.4 * income + 3.0 * np.exp(-8 * distance) + 0.008 * age
+    value *= np.exp(0.2 * random.normal(size=n_rows))
+    columns = {"income": income, "rooms": rooms, "people": people, "age": age}
+    columns |= {"latitude": place[:, 0], "longitude": place[:, 1]}
+    return pandas.DataFrame(columns), np.minimum(value, 5.0)
 
 
 def lognormal(n_rows: int, random: np.random.Generator) -> tuple[Any, np.ndarray]:
@@ -52,13 +62,6 @@ def lognormal(n_rows: int, random: np.random.Generator) -> tuple[Any, np.ndarray
     X = random.normal(size=(n_rows, 6))
     level = X[:, 0] + np.abs(X[:, 1] + X[:, 2]) + 0.5 * random.normal(size=n_rows)
     return _frame(X), np.exp(level)
-
-
-def repeated(n_rows: int, random: np.random.Generator) -> tuple[Any, np.ndarray]:
-    """Few distinct rows, each many times with other noise (variance 1/4)."""
-    X = random.integers(0, 4, size=(n_rows, 4)).astype(float)
-    level = np.where(X[:, 0] > X[:, 1], 2 * X[:, 2], -X[:, 3])
-    return _frame(X), level + 0.5 * random.normal(size=n_rows)
 
 
 def counts(n_rows: int, random: np.random.Generator) -> tuple[Any, np.ndarray]:
@@ -106,10 +109,8 @@ GENERATORS: dict[str, Generator] = {
     "fried": _of(make_fried),
     **{f"{k}_noise": _of(f, 20, noise=level) for k, (f, level) in _friedman.items()},
     "sparse": _of(sklearn_datasets.make_sparse_uncorrelated, n_features=20),
-    "swiss_roll": _of(sklearn_datasets.make_swiss_roll, noise=0.1),
-    "heavy_tails": heavy_tails,
+    "houses": houses,
     "lognormal": lognormal,
-    "repeated": repeated,
     "counts": counts,
     "wide": wide,
     "many_levels": many_levels,

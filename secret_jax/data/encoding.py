@@ -26,6 +26,7 @@ from secret_jax.data.rows import (
     Repeats,
     Rows,
     Table,
+    all_one,
     every_copy,
     merged,
     repeats_of,
@@ -35,7 +36,6 @@ from secret_jax.data.schema import FAR, TableSchema
 from secret_jax.data.shards import RowShards, encoded_block, is_resident
 from secret_jax.data.validation import rounded_weight
 from secret_jax.runtime.parallel import in_blocks
-from secret_jax.runtime.shapes import padded
 
 # A sample with a smaller share of the rows that were wanted comes of a table that
 # repeats many: all rows are looked at first then.
@@ -189,16 +189,16 @@ class TableSource:
 
     @property
     def total_weight(self) -> float:
-        return float(self.weight.sum())
+        return float(self.n_rows if all_one(self.weight) else self.weight.sum())
 
     def blocks(self, function: Callable[[Rows], Any], size: int) -> Iterator[Any]:
-        """See `RowSource`; rows of weight zero, at the end of a block, are its fill."""
+        """See `RowSource`; what lies on a device may be longer than its block."""
 
-        def of_block(table: Table, part: slice) -> Any:
-            known = self.schema.scale_targets(self.targets[part]), self.weight[part]
-            return function(
-                Rows(table, *(padded(each, len(table.x)) for each in known))
-            )
+        def of_block(table: Table, part: slice, lying: Any = None) -> Any:
+            targets = lying
+            if lying is None:
+                targets = self.schema.scale_targets(self.targets[part])
+            return function(Rows(table, targets, self.weight[part]))
 
         if isinstance(self.columns, RowShards):
             return self.columns.blocks(self.schema, of_block, size)
@@ -216,7 +216,9 @@ class TableSource:
             self,
             columns=columns,
             targets=self.targets[index],
-            weight=self.weight[index],
+            weight=self.weight[: len(index)]
+            if all_one(self.weight)
+            else self.weight[index],
             group=None if self.group is None else self.group[index],
             sample_cache={},
         )
@@ -226,7 +228,7 @@ class TableSource:
         rows = self.on_host(index)
         table = Unencoded(self.schema, rows.columns.take(None)).encoded()
         targets = self.schema.scale_targets(rows.targets)
-        return Rows(table, targets, rows.weight, rows.group)
+        return Rows(table, targets, np.ascontiguousarray(rows.weight), rows.group)
 
     def below(self, n_wanted: int) -> np.ndarray | None:
         """Find about ``n_wanted`` rows of least hashes; None if there are no more."""

@@ -5,7 +5,6 @@ Plain XLA writes what it multiplies out first, and reads it again.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -240,44 +239,36 @@ def of_each(
     """What a function makes of the small arrays of each problem, in one kernel.
 
     It finds those of the node, then those of the problem, and no other axes: all are
-    padded with zeros to the same power of two, 16 at least, and so are its results, of
-    which ``shapes`` says how much is wanted.
+    padded with zeros to powers of two (`padded_size`), and so are its results, of which
+    ``shapes`` says how much is wanted.
     """
     from jax.experimental import pallas as pl
     from jax.experimental.pallas import triton
 
-    arrays = [*of_nodes, *own]
+    n_given = len(of_nodes) + len(own)
 
-    def places(shape: tuple[int, ...]) -> tuple[list[Array], Any]:
-        n_axes, inside = len(shape), True
-        index = []
-        for axis, n in enumerate(shape):
-            others = [other for other in range(n_axes) if other != axis]
+    def places(ref: Any, at: tuple[Any, ...]) -> tuple[Any, Any]:
+        index, inside = [], None
+        for axis, n in enumerate(shape := ref.shape[len(at) :]):
+            others = [other for other in range(len(shape)) if other != axis]
             index.append(jnp.expand_dims(jnp.arange(padded_size(n)), others))
-            inside = inside & (index[-1] < n)
-        return index, inside
+            inside = index[-1] < n if inside is None else inside & (index[-1] < n)
+        return ref.at[(*at, *index)], inside
 
     def of_one(*refs: Any) -> None:
         at, given = (pl.program_id(0), pl.program_id(1)), []
-        for number, ref in enumerate(refs[: len(arrays)]):
-            place = at[:1] if number < len(of_nodes) else at
-            index, inside = places(ref.shape[len(place) :])
-            ref = ref.at[(*place, *index)]
-            load = functools.partial(triton.load, mask=inside, other=0)
-            given.append(load(ref) if index else triton.load(ref))
-        for ref, values in zip(refs[len(arrays) :], function(*given), strict=True):
-            index, inside = places(ref.shape[2:])
-            ref = ref.at[(*at, *index)]
-            triton.store(ref, values, mask=inside if index else None)
+        for number, ref in enumerate(refs[:n_given]):
+            place, inside = places(ref, at[: 1 + (number >= len(of_nodes))])
+            other = None if inside is None else 0
+            given.append(triton.load(place, mask=inside, other=other))
+        for ref, values in zip(refs[n_given:], function(*given), strict=True):
+            place, inside = places(ref, at)
+            triton.store(place, values, mask=inside)
 
     grid = own[0].shape[:2]
     shapes = [(*grid, *shape) for shape in shapes]
-    return kernel(
-        of_one,
-        n_warps,
-        grid=grid,
-        out_shape=[jax.ShapeDtypeStruct(shape, jnp.float32) for shape in shapes],
-    )(*arrays)
+    found = [jax.ShapeDtypeStruct(shape, jnp.float32) for shape in shapes]
+    return kernel(of_one, n_warps, grid=grid, out_shape=found)(*of_nodes, *own)
 
 
 def padded_size(n: int) -> int:

@@ -17,7 +17,7 @@ from secret_jax.data.columns import (
     sorted_categories,
 )
 from secret_jax.data.dates import DAYS, PARTS
-from secret_jax.data.rows import ReadColumns
+from secret_jax.data.rows import ReadColumns, all_count
 from secret_jax.data.scaling import (
     ColumnSums,
     column_sums,
@@ -139,7 +139,10 @@ class Learner:
             weight,
             allow_missing=allow_missing,
         )
-        self.measure(sums, targets, weight)
+        of_targets = column_sums(
+            [*targets.T], self.target_names, weight, allow_missing=False
+        )
+        self.measure(sums, of_targets)
         self.alike = {
             (i, k)
             for i, k in self.alike
@@ -147,7 +150,7 @@ class Learner:
                 (columns[i][:n] == targets[:n, k]).all() for n in (_FIRST_ROWS, None)
             )
         }
-        if not weight.all():
+        if not all_count(weight):
             used = weight > 0
             columns, weight = [column[used] for column in columns], weight[used]
         discrete = self.attributes.of_role(Role.DISCRETE)
@@ -159,13 +162,8 @@ class Learner:
             codes[:, k] = place[code]
         return ReadColumns([columns[i] for i in continuous], codes)
 
-    def measure(
-        self, sums: ColumnSums, targets: np.ndarray, weight: np.ndarray
-    ) -> None:
+    def measure(self, sums: ColumnSums, of_targets: ColumnSums) -> None:
         """Add sums over rows, as of numbers that were measured where they lie."""
-        of_targets = column_sums(
-            list(targets.T), self.target_names, weight, allow_missing=False
-        )
         self.sums = joint_sums([self.sums, sums])
         self.target_sums = joint_sums([self.target_sums, of_targets])
 

@@ -57,6 +57,21 @@ MAX_COPIES, _MIN_COPIES = 50, 5
 _PLENTY = 1 << 16
 
 
+def unweighted(n_rows: int) -> np.ndarray:
+    """Weights of one each: a single number, read-only, however many the rows."""
+    return np.broadcast_to(1.0, n_rows)
+
+
+def all_one(weight: np.ndarray) -> bool:
+    """Whether weights are those of `unweighted`: nobody looks at them all."""
+    return weight.strides == (0,) and weight.size > 0 and bool(weight[0] == 1.0)
+
+
+def all_count(weight: np.ndarray) -> bool:
+    """Whether no row has the weight zero."""
+    return all_one(weight) or bool(weight.all())
+
+
 def content_hash(
     columns: Sequence[np.ndarray], seed: int, steps: float | None = None
 ) -> np.ndarray:

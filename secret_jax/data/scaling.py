@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from secret_jax.data.columns import numbers
+from secret_jax.data.rows import all_count, all_one
 from secret_jax.data.schema import Role, TableSchema
 from secret_jax.runtime.linalg import Moments, added_up, safe_divide
 from secret_jax.runtime.parallel import in_blocks, side_by_side
@@ -63,7 +64,7 @@ def column_sums(
             if not np.isfinite(values.sum(axis=1)).all():
                 for column, name in zip(columns, names, strict=True):
                     numbers(column, name, allow_missing)  # names the first bad value
-            if not row_weight.all():
+            if not all_count(row_weight):
                 used = row_weight > 0
                 values, row_weight = values[:, used], row_weight[used]
             return _block_sums(values, row_weight)
@@ -101,7 +102,8 @@ def _block_sums(values: np.ndarray, weight: np.ndarray) -> ColumnSums:
     lowest = values.min(axis=1, initial=np.inf)  # NaN where one is missing
     highest = values.max(axis=1, initial=-np.inf)
     missing_mass = np.zeros(len(values))
-    share = None if (weight == 1).all() else np.broadcast_to(weight, values.shape)
+    ones = all_one(weight) or (weight == 1).all()
+    share = None if ones else np.broadcast_to(weight, values.shape)
     if np.isnan(lowest).any():
         missing = np.isnan(values)
         lowest = np.fmin.reduce(values, axis=1, initial=np.inf)

@@ -6,9 +6,9 @@ sums, and a sample once, goes to the host.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, TypeGuard
+from typing import Any, ClassVar, Self, TypeGuard
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +22,7 @@ from secret_jax.data.rows import (
     ReadColumns,
     Rows,
     Table,
+    all_one,
     rows_from,
     sampling_factors,
     sampling_hash,
@@ -35,7 +36,8 @@ from secret_jax.runtime.parallel import ROW_BLOCK, in_blocks
 from secret_jax.runtime.programs import program
 from secret_jax.runtime.shapes import bucket, next_power_of_two, padded, room_for
 
-_SMALLEST_BLOCK = 1024
+# Leaves for which blocks have room.
+_SMALLEST_BLOCK, _LEAVES = 1024, 128
 # What float32 may take from a column, in deviations.
 _ROUNDING = 1e-6
 
@@ -56,11 +58,14 @@ class RowShards:
         Rows that are none of the padding.
     center : ndarray of shape (n_columns,), float64
         Numbers of float32; zero for columns that lose nothing without.
+    targets : jax.Array of shape (n_rows,) or (n_rows, n_outputs), optional
+        Float32, in a fit whose rows and targets lie on one device: they stay there too.
     """
 
     x: jax.Array
     n_rows: int
     center: np.ndarray
+    targets: jax.Array | None = None
     ndim: ClassVar[int] = 2
 
     @property
@@ -80,6 +85,12 @@ class RowShards:
         there = np.asarray(self.x)[: self.n_rows]
         return np.asarray(self.restored(there), dtype)
 
+    def beside(self, y: jax.Array | None) -> Self:
+        """With targets that lie on the only device of the rows, if these do."""
+        ((_, part), *others) = self.parts
+        lie = y is not None and y.dtype == np.float32 and y.devices() == part.devices()
+        return replace(self, targets=y) if lie and not others else self
+
     def restored(self, there: np.ndarray) -> np.ndarray:
         """Convert rows of ``x`` back to their original units."""
         return there + self.center if self.center.any() else there
@@ -92,19 +103,29 @@ class RowShards:
         return sorted(parts, key=lambda part: part[0])
 
     def take(self, index: np.ndarray | None) -> ReadColumns:
-        """Gather rows, in units of the data, from their shards; None: all."""
+        """Gather rows (sorted indices; None: all), in units of the data."""
         if index is None:
             found = np.asarray(self)
+        elif self._last_taken and self._last_taken[0] is index:
+            return self._last_taken[1]
         else:
             found = np.empty((len(index), self.shape[1]), self.dtype)
             for first, part in self.parts:
-                here = np.flatnonzero((index >= first) & (index < first + len(part)))
-                place = padded(index[here] - first, next_power_of_two(len(here)))
+                here = slice(*np.searchsorted(index, [first, first + len(part)]))
+                own = index[here] - first
+                place = padded(own, next_power_of_two(len(own)))
                 with in_32_bits():
                     rows = _chosen(part, place.astype(np.int32))
-                found[here] = np.asarray(rows)[: len(here)]
+                found[here] = np.asarray(rows)[: len(own)]
             found = self.restored(found)
-        return ReadColumns(list(found.T), np.zeros((len(found), 0), np.int32))
+        columns = ReadColumns(list(found.T), np.zeros((len(found), 0), np.int32))
+        if index is not None:
+            self._last_taken[:] = index, columns
+        return columns
+
+    @cached_property
+    def _last_taken(self) -> list[Any]:
+        return []  # a sample is asked for by its rows several times
 
     def over_blocks(
         self,
@@ -135,19 +156,27 @@ class RowShards:
         return in_blocks(of_block, len(places), 1)
 
     def sums(self, weight: np.ndarray) -> ColumnSums | None:
-        """Sums over all rows, by positive weights.
+        """Sums over all rows, by positive weights; targets come after columns.
 
         None where there is a value that is no finite number, or a very large one.
         """
-        center = self.center
+        center, mass = self.center, _unless_one(weight)
+        if self.targets is not None:
+            n_outputs = self.targets.size // self.n_rows
+            center = np.append(center, np.zeros(n_outputs))
 
         def of_block(block: jax.Array, rows: slice) -> ColumnSums:
+            n_inside, size = rows.stop - rows.start, len(block)
+            own = None if mass is None else padded(mass[rows], size)
+            lying = self.targets
             with in_64_bits():
-                found = _column_sums(block, padded(weight[rows], len(block)))
-            mass, mean, squares, low, high = map(np.asarray, found)
+                if lying is not None:
+                    lying = rows_from(lying, rows.start, size=size)
+                found = _column_sums(block, lying, own, n_inside)
+            mass_of, mean, squares, low, high = map(np.asarray, found)
             ends = center + low, center + high
-            mass, nothing = np.full(len(mean), mass), np.zeros(len(mean))
-            return ColumnSums(mass, center + mean, squares, *ends, nothing)
+            counts, nothing = np.full(len(mean), mass_of), np.zeros(len(mean))
+            return ColumnSums(counts, center + mean, squares, *ends, nothing)
 
         blocks = list(self.over_blocks(of_block, 24 * self.shape[1]))
         good = all(np.isfinite(np.stack(block)).all() for block in blocks)
@@ -157,16 +186,22 @@ class RowShards:
         self, categories: Any, targets: np.ndarray, limit: np.uint32
     ) -> np.ndarray:
         """See `secret_jax.data.rows.ReadColumns`."""
-        targets = targets.astype(np.float32)
         factors = sampling_factors(self.shape[1] + targets.shape[1])
-        center = self.center.astype(np.float32)
+        center, lying = self.center.astype(np.float32), self.targets
 
         def of_block(block: jax.Array, rows: slice) -> np.ndarray:
-            own = padded(targets[rows], len(block))
+            n_inside, size = rows.stop - rows.start, len(block)
             with in_32_bits():
-                bits = _bits_below(block, center, own, factors, limit)
-            below = np.unpackbits(np.asarray(bits), count=rows.stop - rows.start)
-            return rows.start + np.flatnonzero(below)
+                if lying is None:
+                    own: Any = np.zeros((size, targets.shape[1]), np.float32)
+                    own[:n_inside] = targets[rows]
+                else:
+                    own = rows_from(lying, rows.start, size=size)
+                bits = np.asarray(_bits_below(block, center, own, factors, limit))
+            some = np.flatnonzero(bits)  # of which a small sample has few
+            byte, bit = np.nonzero(np.unpackbits(bits[some, None], axis=1))
+            index = 8 * some[byte] + bit
+            return rows.start + index[: np.searchsorted(index, n_inside)]
 
         return np.concatenate(list(self.over_blocks(of_block, 12 * len(factors))))
 
@@ -181,45 +216,74 @@ class RowShards:
         ((_, x),) = self.parts
         x, scaling = schema.in_order(x), scaling_of(schema, self)
         units = np.array([schema.target_centers, schema.target_scales])
-        mass = None if (weight == weight[0]).all() else weight
+        known = self.targets, _unless_one(weight)
         with in_64_bits():
-            mass, targets = jax.device_put((mass, targets), x.device)
+            if self.targets is None:
+                known = jax.device_put((targets, known[1]), x.device)
+            x = x if len(x) == self.n_rows else x[: self.n_rows]
+            given = x, scaling, known[0], units
             for apart in (False, True):
-                given = x, scaling, targets, units
                 order, n_alike = _hash_order(*given, apart=apart)
                 if not int(n_alike):
                     break
             else:
                 return None
-            found = _in_order(*given, mass, order, room=room_for(len(order)))
-        x, targets, mass = found
+            found = _in_order(*given, known[1], order, room=room_for(len(order)))
+        x, outputs, mass = found
         table = Table(x, np.zeros((len(order), 0), np.int32))
         weight = weight if mass is None else np.asarray(mass)
-        return Rows(table, np.asarray(targets), weight)
+        return Rows(table, np.asarray(outputs), weight)
 
     def blocks(
-        self, schema: TableSchema, function: Callable[[Table, slice], Any], size: int
+        self,
+        schema: TableSchema,
+        function: Callable[[Table, slice, jax.Array | None], Any],
+        size: int,
     ) -> Iterator[Any]:
-        """Apply a function to encoded blocks; accelerators take larger ones."""
+        """Apply a function to encoded blocks; accelerators take larger ones.
+
+        Its last argument are scaled targets, where they lie beside the rows.
+        """
         scaling = scaling_of(schema, self)
+        units = np.array([schema.target_centers, schema.target_scales])
 
         def of_block(block: jax.Array, rows: slice) -> Any:
+            own = self.targets
+            if own is not None:
+                own = rows_from(own, rows.start, size=len(block))
+                with in_64_bits():
+                    own = _outputs(own, units)
             x = encoded_block(schema.in_order(block), scaling)
-            return function(Table(x, np.zeros((len(block), 0), np.int32)), rows)
+            codes = np.zeros((rows.stop - rows.start, 0), np.int32)
+            return function(Table(x, codes), rows, own)
 
         # Of a row its products, and its places among the leaves, usually fewer.
-        numbers = (1 + schema.n_regressors + schema.n_outputs) ** 2 + 256
+        width = 1 + schema.n_regressors + schema.n_outputs
+        numbers = width * (width + 1) // 2 + 3 * schema.n_columns + _LEAVES
         return self.over_blocks(of_block, 4 * numbers, size)
 
 
+def _unless_one(weight: np.ndarray) -> np.ndarray | None:
+    """Weights; None where all are one, and none need to be sent."""
+    return None if all_one(weight) or (weight == 1.0).all() else weight
+
+
 @program()
-def _column_sums(x: AnyArray, weight: AnyArray) -> tuple[jax.Array, ...]:
+def _column_sums(
+    x: AnyArray, targets: AnyArray | None, weight: AnyArray | None, n_inside: AnyArray
+) -> tuple[jax.Array, ...]:
     """Weight, means, sums of squares about them, and ranges of a block's columns."""
     # The fill has no weight, and is within the range.
-    x, weight = x.astype(jnp.float64), weight[:, None]
-    mean = jnp.sum(weight * x, axis=0) / weight.sum()
-    squares = jnp.sum(weight * (x - mean) ** 2, axis=0)
-    return weight.sum(), mean, squares, x.min(axis=0), x.max(axis=0)
+    if weight is None:
+        weight = (jnp.arange(len(x)) < n_inside).astype(jnp.float64)
+    total, found = weight.sum(), []
+    for part in (x, targets):
+        if part is not None:
+            own = part.reshape(len(x), -1).astype(jnp.float64)
+            mean = jnp.sum(weight[:, None] * own, axis=0) / total
+            squares = jnp.sum(weight[:, None] * (own - mean) ** 2, axis=0)
+            found.append((mean, squares, own.min(axis=0), own.max(axis=0)))
+    return total, *map(jnp.concatenate, zip(*found, strict=True))
 
 
 @program()
@@ -230,7 +294,7 @@ def _bits_below(
     values = x.astype(jnp.float32)
     # Not + 0.0, which would flush the smallest numbers to zero.
     values = jnp.where(center == 0, values, values + center)
-    joint = jnp.concatenate([values, targets], axis=1)
+    joint = jnp.concatenate([values, targets.reshape(len(x), -1)], axis=1)
     return jnp.packbits(sampling_hash(joint, factors) < limit)
 
 
@@ -242,8 +306,8 @@ def _hash_order(
 
     ``apart``: rows that differ by less than a step are told apart by exact content.
     """
-    outputs = _scaled(targets, units).astype(jnp.float32)
-    columns = [*standardised(x[: len(outputs)], scaling).T, *outputs.T]
+    outputs = _outputs(targets, units)
+    columns = [*standardised(x, scaling).T, *outputs.T]
     hashed = _content_hash([jnp.rint(STEPS * column) for column in columns])
     row = jnp.arange(len(hashed), dtype=jnp.int32)
     hashed, order = jax.lax.sort((hashed, row), num_keys=1, is_stable=False)
@@ -288,8 +352,14 @@ def _in_order(
     return found, _scaled(targets[order], units), own
 
 
+@program()
+def _outputs(targets: AnyArray, units: AnyArray) -> jax.Array:
+    return _scaled(targets, units).astype(jnp.float32)
+
+
 def _scaled(targets: AnyArray, units: AnyArray) -> jax.Array:
     """Targets in standardised units, in float64."""
+    targets = targets.reshape(len(targets), -1).astype(jnp.float64)
     return (targets - units[0]) / units[1]
 
 

@@ -23,6 +23,7 @@ from secret_jax.data.columns import (
     refuse_complex,
     refuse_none,
 )
+from secret_jax.data.rows import all_count, all_one, unweighted
 from secret_jax.data.shards import RowShards, check_array, is_resident, is_sharded
 
 TableLike: TypeAlias = Any
@@ -46,6 +47,7 @@ class CheckedRows(NamedTuple):
     target_names: tuple[str, ...] = ("y",)
     # (n_rows,), float64, see `secret_jax.data.rows.Rows`.
     group: np.ndarray | None = None
+    y: jax.Array | None = None  # the targets, if they were given as an array of JAX
     # Attributes that tell of the outputs, as classes.
     learned: Mapping[str, Any] = MappingProxyType({})
 
@@ -54,11 +56,18 @@ class CheckedRows(NamedTuple):
         """Whether X lies on devices."""
         return is_resident(self.X) or is_sharded(self.X)
 
+    @property
+    def used(self) -> np.ndarray | None:
+        """Mask of the rows that have a weight; None: all."""
+        return None if all_count(self.weight) else self.weight > 0
+
     def counting(self) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray | None]:
         """X, on the host; of rows that have a weight targets, weights and groups."""
         X = np.asarray(self.X) if self.on_device else self.X
-        used = self.weight > 0
-        group = None if self.group is None else self.group[used]
+        used, group = self.used, self.group
+        if used is None:
+            return X, np.ascontiguousarray(self.targets), self.weight, group
+        group = None if group is None else group[used]
         return X, self.targets[used], self.weight[used], group
 
 
@@ -118,9 +127,9 @@ def validated_targets(y: Any, X: Any, caller: str = "SecretRegressor") -> np.nda
 
 
 def checked_weight(sample_weight: Any, X: Any) -> np.ndarray:
-    """Check sample weights and convert them to float64; ones if None."""
+    """Check sample weights and convert them to float64; None: see `unweighted`."""
     if sample_weight is None:
-        return np.ones(len(X))
+        return unweighted(len(X))
     try:
         refuse_complex(sample_weight, "sample_weight")
         weight = np.asarray(sample_weight, np.float64)
@@ -139,8 +148,9 @@ def checked_weight(sample_weight: Any, X: Any) -> np.ndarray:
 
 def refuse_targets(targets: np.ndarray, names: Sequence[str]) -> None:
     """Refuse targets (n_rows, n_outputs) that are no finite numbers."""
-    bad = ~np.isfinite(targets)
-    if bad.any():
+    with np.errstate(over="ignore", invalid="ignore"):
+        fine = np.isfinite(targets.sum())  # of what is finite it may overflow
+    if not fine and (bad := ~np.isfinite(targets)).any():
         row, output = np.argwhere(bad)[0]
         raise ValueError(
             f"Input y contains NaN or infinity: {names[output]!r} in row {row} is "
@@ -150,9 +160,8 @@ def refuse_targets(targets: np.ndarray, names: Sequence[str]) -> None:
 
 def refuse_weights(weight: np.ndarray) -> None:
     """Refuse weights that are no finite numbers of at least 0."""
-    bad = ~(np.isfinite(weight) & (weight >= 0))
-    if bad.any():
-        row = int(np.argmax(bad))
+    if not (weight.min(initial=0.0) >= 0.0 and weight.max(initial=0.0) < np.inf):
+        row = int(np.argmin((weight >= 0) & (weight < np.inf)))
         raise ValueError(
             "Sample weights contain NaN, infinity or negative numbers: row "
             f"{row} is {np.ravel(weight)[row]}. Give finite numbers of at least 0."
@@ -170,7 +179,11 @@ def scaled_weight(weight: np.ndarray) -> np.ndarray:
 
 def scaled_rows(*several: CheckedRows) -> list[CheckedRows]:
     """Scale weights to a mean of one over all the rows that are given."""
-    weight = scaled_weight(np.concatenate([rows.weight for rows in several]))
+    if all(all_one(rows.weight) for rows in several):
+        return [*several]
+    weight = np.concatenate([rows.weight for rows in several])
+    alike = weight.min() == weight.max()
+    weight = unweighted(len(weight)) if alike else scaled_weight(weight)
     ends = np.cumsum([len(rows.weight) for rows in several])
     parts = zip(several, np.split(weight, ends[:-1]), strict=True)
     return [rows._replace(weight=part) for rows, part in parts]

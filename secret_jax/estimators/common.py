@@ -6,6 +6,7 @@ from copy import copy
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
+import jax
 import numpy as np
 from sklearn.base import BaseEstimator
 
@@ -94,7 +95,8 @@ class TableEstimator(SavedEstimator, TableParameters):
                 f"There are {n_outputs} output(s), but the training y has "
                 f"{known.targets.shape[1]}. Give both the same columns."
             )
-        return CheckedRows(X, targets, weight, names_of(y, n_outputs))
+        lying = y if isinstance(y, jax.Array) else None
+        return CheckedRows(X, targets, weight, names_of(y, n_outputs), y=lying)
 
     def _given(
         self,

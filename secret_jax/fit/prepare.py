@@ -10,7 +10,12 @@ from secret_jax.data.columns import read_columns
 from secret_jax.data.encoding import RowSource, TableSource, matched
 from secret_jax.data.learning import Learner
 from secret_jax.data.rows import Rows, every_copy, hold_out, join, merged
-from secret_jax.data.scaling import column_sums, moments_of, with_flat_tails
+from secret_jax.data.scaling import (
+    ColumnSums,
+    column_sums,
+    moments_of,
+    with_flat_tails,
+)
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.shards import as_they_lie
 from secret_jax.data.validation import CheckedRows, of_eval_set
@@ -146,7 +151,7 @@ def _observed(
 def _matched(schema: TableSchema, given: CheckedRows) -> TableSource:
     """Match rows with a schema on the host, without rows of weight zero."""
     X, targets, weight, group = given.counting()
-    columns = matched(schema, read_columns(X), given.weight > 0)
+    columns = matched(schema, read_columns(X), given.used)
     return TableSource(schema, columns, targets, weight, group)
 
 
@@ -165,15 +170,21 @@ def _measured_there(
     X, weight, options = given.X, given.weight, plan.columns
     chosen = options.categorical_features, options.split_features
     plain = chosen == (None, None) and options.use_regressors and not options.unused
-    if not (plain and given.on_device and given.group is None and weight.all()):
+    plain = plain and given.group is None and given.used is None
+    if not (plain and given.on_device):
         return None
-    shards = as_they_lie(X)
-    sums = shards.sums(weight)
+    shards, names = as_they_lie(X).beside(given.y), given.target_names
+    sums, n_columns = shards.sums(weight), X.shape[1]
     if sums is None:
         return None
-    learner = Learner(options, given.target_names)
-    learner.begin([np.zeros(0, np.float32)] * shards.shape[1])
-    learner.measure(sums, given.targets, weight)
+    learner = Learner(options, names)
+    learner.begin([np.zeros(0, np.float32)] * n_columns)
+    of_targets = ColumnSums(*(each[n_columns:] for each in sums))
+    if shards.targets is None:
+        columns = list(given.targets.T)
+        of_targets = column_sums(columns, names, weight, allow_missing=False)
+    sums = ColumnSums(*(each[:n_columns] for each in sums))
+    learner.measure(sums, of_targets)
     return TableSource(learner.schema(), shards, given.targets, weight), learner
 
 
@@ -219,7 +230,7 @@ def in_units_of(
     center, scale = moments_of(sums, names, of_target=True)
     centers, scales = tuple(center.tolist()), tuple(scale.tolist())
     schema = replace(schema, target_centers=centers, target_scales=scales)
-    return with_units_of(loss, schema, targets, weight)
+    return with_units_of(loss, schema, targets, np.ascontiguousarray(weight))
 
 
 def scaled_schema(
@@ -230,7 +241,7 @@ def scaled_schema(
     ``index``: of the rows of the sample; None: all.
     """
     some = slice(None) if index is None else index
-    targets, weight = source.targets[some], source.weight[some]
+    targets, weight = source.targets[some], np.ascontiguousarray(source.weight[some])
     schema = with_units_of(loss, source.schema, targets, weight)
     told = targets if loss.link == "identity" else None  # else no lines explain them
     if not tail_share:

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from secret_jax.data.rows import Rows
+from secret_jax.data.rows import Rows, all_one
 from secret_jax.data.shards import block_of, in_64_bits
 from secret_jax.models.statistics import ROUNDING_32, NodeStatistics, centred
 from secret_jax.runtime.devices import rows_at_once
@@ -54,22 +54,19 @@ class _Block(NamedTuple):
 
 
 def resident_statistics(tree: Tree, rows: Rows) -> tuple[np.ndarray, NodeStatistics]:
-    """Compute statistics of the leaves; rows of weight zero, at the end, are padding.
+    """Compute statistics of the leaves of rows, on a device in programs.
 
     Returns the leaves that have rows, and theirs.
     """
-    packed = once(tree, programmed, tree, _LEAVES)
-    node = np.asarray(packed.node)
-    shift = np.nan_to_num(np.concatenate([tree.center, tree.mean], axis=1)[node])
-    shift = shift.astype(np.float32)
+    node, shift, there = once(tree, _leaves_of)
     side, other = np.tril_indices(shift.shape[1] + 1)
-    found = _over_blocks(_leaf_sums, rows, len(node) + len(side), packed, shift)
+    n_numbers = len(node) + len(side)
+    total, lower, upper = _over_blocks(_leaf_sums, rows, n_numbers, *there)
     sums = np.zeros((len(node), shift.shape[1] + 1, shift.shape[1] + 1))
-    sums[:, side, other] = sums[:, other, side] = sum(each[0] for each in found)
+    sums[:, side, other] = sums[:, other, side] = total.sum(axis=0)
     some = np.flatnonzero(sums[:, -1, -1] > 0)
-    weight, mean, scatter = centred(sums[some], shift[some].astype(np.float64))
-    lower = np.min([each[1] for each in found], axis=0)[some]
-    upper = np.max([each[2] for each in found], axis=0)[some]
+    weight, mean, scatter = centred(sums[some], shift[some])
+    lower, upper = lower.min(axis=0)[some], upper.max(axis=0)[some]
     rounding = np.full(len(some), ROUNDING_32)
     return node[some], NodeStatistics(weight, mean, scatter, lower, upper, rounding)
 
@@ -79,23 +76,29 @@ def resident_errors(tree: Tree, rows: Rows, output_weight: np.ndarray) -> np.nda
 
     ``output_weight`` (n_outputs,): what an output counts.
     """
-    packed = once(tree, programmed, tree, _LEAVES)
-    node = np.asarray(packed.node)
-    path = _paths(tree)[node]
-    shift = np.nan_to_num(np.concatenate([tree.center, tree.mean], axis=1)[node])
-    n = tree.schema.n_regressors
+    node, shift, there = once(tree, _leaves_of)
+    path, n = _paths(tree)[node], tree.schema.n_regressors
     center, mean = shift[:, :n], shift[:, None, n:]
     model = tree.coefficient[path]  # leaves, levels, outputs, 1 + regressors
     constant = model[..., 0] + np.einsum("ldoi,li->ldo", model[..., 1:], center) - mean
     low, high = (end[path] - mean for end in tree.clip_range())
     tables = model[..., 1:], constant, low, high, np.sqrt(output_weight)
-    known = [array.astype(np.float32) for array in (shift, *tables)]
-    found = _over_blocks(
-        _path_losses, rows, len(node) + 2 * path.shape[1], packed, *known
-    )
+    known = *there, *(array.astype(np.float32) for array in tables)
+    n_numbers = len(node) + 2 * path.shape[1]
+    (lost,) = _over_blocks(_path_losses, rows, n_numbers, *known)
     error = np.zeros(tree.n_nodes)
-    np.add.at(error, path[path >= 0], sum(each[0] for each in found)[path >= 0])
+    np.add.at(error, path[path >= 0], lost.sum(axis=0)[path >= 0])
     return error
+
+
+def _leaves_of(tree: Tree) -> tuple[np.ndarray, np.ndarray, Any]:
+    """Nodes of the leaves; what they are measured from; what programs take of both."""
+    packed = programmed(tree, _LEAVES)
+    means = np.concatenate([tree.center, tree.mean], axis=1)[packed.node]
+    shift = np.nan_to_num(means).astype(np.float32)
+    with in_64_bits():
+        there = jax.device_put((packed, shift))
+    return packed.node, shift.astype(np.float64), there
 
 
 def _paths(tree: Tree) -> np.ndarray:
@@ -114,27 +117,26 @@ def _over_blocks(
     rows: Rows,
     n_numbers: int,
     *known: Any,
-) -> list[list[np.ndarray]]:
-    """Call a program on large blocks of rows, of each of which it holds numbers."""
+) -> list[np.ndarray]:
+    """Call a program on large blocks of rows, and stack what it finds in each.
+
+    ``n_numbers``: that it holds of a row.
+    """
     size = rows_at_once(4 * (n_numbers + 3 * rows.table.x.shape[1]), ROW_BLOCK)
     size = min(next_power_of_two(max(rows.n_rows, _RUN)), size)
-    n_rows = np.count_nonzero(rows.weight)
-    alike = bool((rows.weight[:n_rows] == 1.0).all())
-    n_rows = n_rows if alike else rows.n_rows
+    n_rows = rows.n_rows
+    alike = all_one(rows.weight) or bool((rows.weight == 1.0).all())
     targets = rows.targets.astype(np.float32)
     weight = np.ones(1, np.float32) if alike else rows.weight.astype(np.float32)
     with in_64_bits():
         known, found = jax.device_put(known), []
-        for start in range(0, n_rows, size):
+        for start in range(0, max(n_rows, 1), size):
             part = slice(start, min(start + size, n_rows))
             own = weight if alike else block_of(weight[:, None], part, size)[:, 0]
-            block = _Block(
-                *(block_of(array, part, size) for array in (*rows.table, targets)),
-                own,
-                np.int32(part.stop - start),
-            )
+            of_rows = (block_of(array, part, size) for array in (*rows.table, targets))
+            block = _Block._make([*of_rows, own, np.int32(part.stop - start)])
             found.append(function(block, *known))
-    return [[np.asarray(sums) for sums in each] for each in found]
+    return [np.stack(list(map(np.asarray, each))) for each in zip(*found, strict=True)]
 
 
 @program()

@@ -5,7 +5,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from scipy.linalg import get_lapack_funcs
+from scipy.linalg import lapack
 from scipy.stats import norm
 
 from secret_jax.models.interface import LeafModel, Models
@@ -215,18 +215,23 @@ def penalty_paths(
     for start in range(0, n_nodes, _TOGETHER):
         some = slice(start, start + _TOGETHER)
         diagonal, beside = bands(matrix[some], moment[some])
-        rate = trace = ratio = np.zeros((len(penalty), diagonal.shape[1]))
-        least = np.argmin(penalty)
+        rate, trace, ratio = np.zeros((3, len(penalty), diagonal.shape[1]))
+        column, least = penalty[:, None], np.argmin(penalty)
+        lowest = np.full(diagonal.shape[1], np.inf)
         # Nobody reads the numbers of indefinite matrices, which may be too large.
         with np.errstate(over="ignore", invalid="ignore"):
             for j in range(n, 0, -1):
-                pivot = diagonal[j] + penalty[:, None] - ratio
-                indefinite[some] |= pivot[least] < 0.5 * penalty[least]
+                pivot = diagonal[j] + column
+                pivot -= ratio
+                np.fmin(lowest, pivot[least], out=lowest)
                 # Rounding must not take more than there is.
-                np.maximum(pivot, penalty[:, None], out=pivot)
-                rate = (1.0 + ratio * rate) / pivot  # of the pivot's logarithm
-                trace = trace + rate
-                ratio = beside[j - 1] / pivot
+                np.maximum(pivot, column, out=pivot)
+                rate *= ratio
+                rate += 1.0
+                rate /= pivot  # of the pivot's logarithm
+                trace += rate
+                np.divide(beside[j - 1], pivot, out=ratio)
+            indefinite[some] = lowest < 0.5 * penalty[least]
             numbers[:, :, some] = ratio, ratio * rate, trace
     explained, change, trace = numbers.transpose(0, 2, 1)
     return PenaltyPaths(explained, change, trace, indefinite)
@@ -237,7 +242,7 @@ def _bands(matrix: np.ndarray, moment: np.ndarray) -> tuple[np.ndarray, np.ndarr
     n_nodes, n = moment.shape
     bordered = np.zeros((n_nodes, n + 1, n + 1))
     bordered[:, 1:, 1:], bordered[:, 0, 1:] = matrix, moment
-    (reduced,) = get_lapack_funcs(["sytrd"], dtype=np.float64)
+    reduced = lapack.dsytrd  # pyright: ignore[reportAttributeAccessIssue]
     diagonal, beside = np.empty((n_nodes, n + 1)), np.empty((n_nodes, n))
     for node, own in enumerate(bordered):
         # In the order of Fortran, what is right of the diagonal is below it: the first

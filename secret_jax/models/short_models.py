@@ -377,21 +377,21 @@ def _short(
     whole = np.einsum("ni,ni->n", full, projected[:, :, 0])
     chosen, unexplained = np.full(moment.shape, -1), whole.copy()
     going = np.arange(len(full))
-    for copy in _COPIES:
+    # Below nothing nobody gets: only the last try counts.
+    for copy in _COPIES if (limit >= 0).any() else _COPIES[-1:]:
         chosen[going], unexplained[going] = selected_forward(
             gram[going], moment[going], whole[going], limit[going], copy
         )
         going = np.flatnonzero(unexplained > limit)
         if not len(going):
             break
-    chosen = _backward(gram, moment, chosen, whole, limit)
-    inverse, wanted = _inside(gram, moment, chosen)
+    chosen, inverse, slopes = _backward(gram, moment, chosen, whole, limit)
     columns = np.broadcast_to(np.eye(full.shape[1]), covariance.shape)
     member = np.concatenate([columns, sets], axis=2)
     of_terms = np.take_along_axis(member, chosen[:, None], axis=2)
     of_terms = of_terms * (chosen >= 0)[:, None]
     variance = np.einsum("nij,nij->ni", of_terms @ inverse, of_terms)
-    slopes = (of_terms @ (inverse @ wanted[:, :, None]))[:, :, 0]
+    slopes = (of_terms @ slopes[:, :, None])[:, :, 0]
     slopes = np.where((unexplained <= limit)[:, None], slopes, full)
     known = (variance > 0) | (slopes == 0)
     return slopes, np.where(known, np.maximum(variance, 0.0), np.nan)
@@ -415,15 +415,20 @@ def _backward(
     chosen: Int[np.ndarray, "n_nodes n_chosen"],
     variance: Float[np.ndarray, " n_nodes"],
     limit: Float[np.ndarray, " n_nodes"],
-) -> Int[np.ndarray, "n_nodes most"]:
-    """Drop terms that can be spared, the least useful first, of ties the last."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Drop terms that can be spared, the least useful first, of ties the last.
+
+    Returns the others, inverses of their products, and their slopes; else zero.
+    """
     most = np.count_nonzero(chosen >= 0, axis=1).max(initial=0)
     chosen = chosen[:, :most].copy()
+    inverses, every = np.zeros((len(chosen), most, most)), np.zeros((len(chosen), most))
     going = np.flatnonzero((chosen >= 0).any(axis=1))
     while len(going):
         own = chosen[going]
         inverse, wanted = _inside(gram[going], moment[going], own)
         slopes = (inverse @ wanted[:, :, None])[:, :, 0]
+        inverses[going], every[going] = inverse, slopes
         unexplained = variance[going] - np.einsum("ni,ni->n", wanted, slopes)
         # Of near copies rounding may make a variance negative: one can be spared.
         variances = np.einsum("nii->ni", inverse)
@@ -437,5 +442,7 @@ def _backward(
         spared = unexplained + worth <= limit[going]
         going, last = going[spared], last[spared]
         chosen[going, last] = -1
-        going = going[(chosen[going] >= 0).any(axis=1)]
-    return chosen
+        none = (chosen[going] < 0).all(axis=1)
+        inverses[going[none]], every[going[none]] = 0.0, 0.0
+        going = going[~none]
+    return chosen, inverses, every

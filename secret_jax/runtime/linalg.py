@@ -34,7 +34,7 @@ _OF_NUMPY = (np.ndarray, np.generic)
 # Of fewer matrices LAPACK takes one after the other in less time.
 _FEW = 24
 # Squarings of a matrix, and the logarithm of the largest number that they may lead to.
-N_SQUARINGS, _LARGEST = 7, 70.0
+_N_SQUARINGS, _LARGEST = 7, 70.0
 
 
 def namespace(array: Any) -> Any:
@@ -85,6 +85,12 @@ def unit_vectors(vectors: AnyArray) -> AnyArray:
     sound = xp.isfinite(vectors).all(axis=-1, keepdims=True)
     length = xp.sqrt(xp.sum(vectors**2, axis=-1, keepdims=True))
     return xp.where(sound, vectors / xp.where(length > 0, length, 1.0), 0.0)
+
+
+def unit_vector(vector: Array) -> Array:
+    """One of `unit_vectors`, also within kernels."""
+    square = jnp.sum(vector**2)
+    return jnp.where(jnp.isfinite(square), safe_divide(vector, jnp.sqrt(square)), 0.0)
 
 
 def inverse_cholesky(
@@ -268,39 +274,44 @@ def leading_eigenvectors(
         order = np.argsort(-size, axis=-1, stable=True)[..., :n]
         vector = np.where(size > 0, vector, 0.0)
         return np.swapaxes(np.take_along_axis(vector, order, axis=-1), -1, -2)
-    return each(lambda matrix: _by_powers(matrix, n), matrix.ndim - 2)(matrix)
+    found = each(lambda matrix: by_powers(matrix, n), matrix.ndim - 2)(matrix)
+    return found[..., :n, :]
 
 
-def squarings_together(m: int) -> int:
-    """Squarings of m x m numbers of at most one before they need a smaller unit."""
-    # Their eigenvalues are at most m.
-    return int(np.log2(_LARGEST / np.log(max(m, 2))))
+def by_powers(
+    matrix: Float[Array, "m m"], n: int, product: Callable[..., Array] = small_matmul
+) -> Float[Array, "m m"]:
+    """`leading_eigenvectors` of one matrix in the first rows, also within kernels."""
+    index = jnp.arange(len(matrix))
+    row, column = index[:, None], index[None]
 
-
-def _by_powers(matrix: Float[Array, "m m"], n: int) -> Float[Array, "n m"]:
     def normed(matrix):
-        largest = jnp.max(jnp.abs(matrix), keepdims=True)
+        largest = jnp.max(jnp.abs(matrix))
         return matrix / jnp.where(largest > 0, largest, 1.0)
 
-    together = squarings_together(len(matrix))
-    rest, found = matrix, []
-    for _ in range(n):
+    # Eigenvalues of m x m numbers of at most one are at most m.
+    together = int(np.log2(_LARGEST / np.log(max(len(matrix), 2))))
+    rest, found = matrix, jnp.zeros_like(matrix)
+    for number in range(n):
         power = rest = normed(rest)
-        for i in range(N_SQUARINGS):
+        for i in range(_N_SQUARINGS):
             power = normed(power) if i and not i % together else power
-            power = small_matmul(power, power)
+            power = product(power, power)
         # Nearly v v': every column is along v, none is longer than the diagonal says.
-        size = jnp.diagonal(power)
-        vector = safe_divide(power[jnp.argmax(size)], jnp.max(size))
+        size = jnp.sum(jnp.where(row == column, power, 0.0), axis=0)
+        longest = row == jnp.argmax(size, axis=0)
+        vector = jnp.sum(jnp.where(longest, power, 0.0), axis=0)
+        vector = safe_divide(vector, jnp.max(size))
         # In the square, eigenvalues of opposite sign tie; this takes one of the two.
-        image = matmul(rest, vector)
+        image = jnp.sum(rest * vector[None], axis=1)
         size = jnp.sqrt(safe_divide(jnp.sum(image**2), jnp.sum(vector**2)))
         size = jnp.where(jnp.sum(image * vector) >= 0, size, -size)
-        vector = unit_vectors(image + size * vector)
-        outside = jnp.eye(len(rest), dtype=rest.dtype) - jnp.outer(vector, vector)
-        rest = small_matmul(outside, small_matmul(rest, outside))
-        found.append(vector)
-    return jnp.stack(found)
+        vector = unit_vector(image + size * vector)
+        outside = jnp.where(row == column, 1.0, 0.0)
+        outside = outside - vector[:, None] * vector[None]
+        rest = product(outside, product(rest, outside))
+        found = jnp.where(row == number, vector[None], found)
+    return found
 
 
 class Moments(NamedTuple):

@@ -305,8 +305,7 @@ def _hessian(nodes: Nodes, options: RssSplits) -> AnyArray:
     whitener = _whitener(nodes, options)
     n_leading = min(options.n_hessian, nodes.n_coordinates)
     if fits(rows, nodes.n_coordinates):
-        hessians = [hessian[:, output] for output in range(n)]
-        return rss_kernel.bent_most(hessians, whitener, n_leading)
+        return rss_kernel.bent_most(hessian, whitener, n_leading)
     whitened = matmul(whitener[:, None], hessian)
     whitened = matmul(whitened, xp.swapaxes(whitener, 1, 2)[:, None])
     if nodes.n_outputs == 1:
@@ -325,14 +324,6 @@ def _hinge(nodes: Nodes, best: Best, options: RssSplits) -> AnyArray:
     own = xp.broadcast_to(np.eye(n, dtype=left.dtype), (len(left), n, n))
     apart = xp.concatenate([0 * own, left - right], axis=2)
     both = xp.concatenate([apart, xp.concatenate([2 * own, -left - right], 2)], axis=1)
-    n_design, ridge = nodes.gram.shape[-1], options.ridge + ROUNDING
-    if reads_once(rows, n_design) and fits(rows, n_design):
-        arrays = nodes.design, nodes.weight
-        size = rss_kernel.advantages(rows, both, arrays)
-        cap = _MOST_WEIGHT, size, nodes.total
-        sums = rss_kernel.by_advantage(rows, both, cap, arrays)
-        normal = rss_kernel.discriminant(*sums, ridge)
-        return _in_columns(nodes, normal[:, None, 1:], options)
     seen = nodes.design[..., : n + 1 + nodes.n_model, :]
     found = rows.transformed(both, seen)
     advantage = xp.sum(found[..., :n, :] * found[..., n:, :], axis=-2)
@@ -340,6 +331,12 @@ def _hinge(nodes: Nodes, best: Best, options: RssSplits) -> AnyArray:
     cap = _MOST_WEIGHT * rows.sums(nodes.weight * size) / nodes.total
     size = nodes.weight * xp.minimum(size, rows.spread(cap))
     first = xp.where(advantage > 0, size, 0.0)[..., None, :]
+    ridge = options.ridge + ROUNDING
+    if fits(rows, nodes.gram.shape[-1]) and reads_once(rows, nodes.gram.shape[-1] - n):
+        by = xp.concatenate([first, size[..., None, :]], axis=-2)
+        sums = weighted_products(rows, by, nodes.design, slice(n, None))
+        normal = rss_kernel.discriminant(sums[:, 0, 0], sums[:, 1], ridge)
+        return _in_columns(nodes, normal[:, None, 1:], options)
     by = [first, size[..., None, :] * nodes.design[..., n:, :]]
     sums = rows.products(xp.concatenate(by, axis=-2), nodes.design)[..., n:]
     of_class = xp.stack([sums[:, 0], sums[:, 1] - sums[:, 0]], axis=1)
@@ -356,7 +353,7 @@ def _hinge(nodes: Nodes, best: Best, options: RssSplits) -> AnyArray:
 def _scored(nodes: Nodes, direction: AnyArray, options: RssSplits) -> Best:
     """The best cuts of directions; arrays with a second axis of directions."""
     rows, xp = nodes.rows, nodes.rows.xp
-    projection = rows.transformed(direction, nodes.z)
+    projection = nodes.along(direction)
     cuts = cuts_of(rows, projection, nodes.weight, options.n_thresholds)
     sums, own = rows.moments_below(projection, cuts, nodes.moments, nodes.weight)
     sides = nodes.whole, nodes.min_weight, sums, own

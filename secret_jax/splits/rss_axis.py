@@ -110,8 +110,12 @@ def attributes_of(
     column, gaps = np.insert(column, 0, [0] * n_directions), n_directions + gaps
     slope = nodes.cross[:, column[n_directions:]]
     if n_directions:
-        along = level.rows.transformed(direction, nodes.z)
-        values = xp.concatenate([along, values], axis=-2)
+        if values is nodes.z and xp is not np:  # both in one product
+            own = xp.broadcast_to(xp.eye(n_columns), (len(direction), *[n_columns] * 2))
+            values = nodes.along(xp.concatenate([direction, own], axis=1))
+        else:
+            along = nodes.along(direction)
+            values = xp.concatenate([along, values], axis=-2)
         slope = xp.concatenate([small_matmul(direction, nodes.cross), slope], axis=1)
     parts = [_columns(level, nodes, values, slope, column, gaps, n_thresholds)]
     rank = None
@@ -286,7 +290,7 @@ def picked(best: Best, level: Level, nodes: Nodes, attributes: AttributeCuts) ->
         projection = xp.where(rows.spread(is_discrete), projection, value)
     kind = xp.where(is_discrete, int(SplitKind.DISCRETE), int(SplitKind.AXIS))
     if level.any_oblique:
-        along = rows.transformed(best.direction[:, None], nodes.z)[..., 0, :]
+        along = nodes.along(best.direction[:, None])[..., 0, :]
         projection = xp.where(rows.spread(is_oblique), along, projection)
         # A row at the cut may be rounded otherwise than when it was chosen.
         above = best.cut + ROUNDING * (1 + xp.abs(best.cut))

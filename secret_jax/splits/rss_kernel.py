@@ -1,4 +1,4 @@
-"""Small algebra of the nodes of the default search, each chain of it in one kernel.
+"""Small algebra of the nodes of the default search, a chain of it in one kernel.
 
 `secret_jax.splits.rss` and `secret_jax.splits.rss_nodes` have the same in array
 operations, for accelerators without Triton and for many columns.
@@ -7,8 +7,6 @@ operations, for accelerators without Triton and for many columns.
 from __future__ import annotations
 
 import functools
-import itertools
-from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -16,47 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from secret_jax.data.kernels import Sizes, of_each, padded_size, read_once
-from secret_jax.runtime.linalg import N_SQUARINGS, safe_divide, squarings_together
-from secret_jax.splits.em_kernel import inverse_cholesky, weighted
-
-
-def sums_about(
-    rows: Any, shift: Float[Array, "n_nodes n"], arrays: Sequence[Array]
-) -> Float[Array, "n_nodes n"]:
-    """Weighted sums of outputs and columns less a shift; the weight comes last."""
-
-    def one(_: Any, of_node: Any, columns: Any) -> Any:
-        *values, weight = columns
-        values = enumerate(itertools.chain(*values))
-        return weight, [], [weight * (value - of_node[0](i)) for i, value in values]
-
-    sizes = Sizes(0, n_others=shift.shape[1])
-    return read_once(rows, one, [shift], arrays, sizes)[1][:, 0]
-
-
-def products_of_residuals(
-    rows: Any, shift: Array, mean: Array, slopes: Array, arrays: Sequence[Array]
-) -> Float[Array, "n_nodes n n"]:
-    """Products of residuals, one and columns about their means; see `sums_about`.
-
-    ``slopes`` (n_nodes, n_outputs, n_regressors): of the models of the outputs.
-    """
-    n_outputs, n_regressors = slopes.shape[1:]
-
-    def one(_: Any, of_node: Any, columns: Any) -> Any:
-        *values, weight = columns
-        values = enumerate(itertools.chain(*values))
-        z = [value - of_node[0](i) - of_node[1](i) for i, value in values]
-        z, x = z[:n_outputs], z[n_outputs:]
-        fitted = [
-            weighted(of_node[2], (i,), x[:n_regressors]) for i in range(n_outputs)
-        ]
-        z = [value - own for value, own in zip(z, fitted, strict=True)]
-        return weight, [*z, jnp.ones_like(weight), *x], []
-
-    sizes = Sizes(1 + shift.shape[1])
-    return read_once(rows, one, [shift, mean, slopes], arrays, sizes)[0][:, 0]
+from secret_jax.data.kernels import of_each, padded_size
+from secret_jax.runtime.linalg import by_powers, safe_divide, unit_vector
+from secret_jax.splits.em_kernel import inverse_cholesky
 
 
 def inverted_roots(
@@ -72,95 +32,21 @@ def inverted_roots(
 
 
 def bent_most(
-    hessians: Sequence[Float[Array, "n_nodes m m"]],
+    hessians: Float[Array, "n_nodes n_outputs m m"],
     whitener: Float[Array, "n_nodes m m"],
     n: int,
 ) -> Float[Array, "n_nodes n m"]:
-    """See `secret_jax.splits.rss`: principal Hessian directions, whitened outputs'."""
-    m = whitener.shape[-1]
-    together = squarings_together(m)
-
-    def normed(matrix: Array) -> Array:
-        largest = jnp.max(jnp.abs(matrix))
-        return matrix / jnp.where(largest > 0, largest, 1.0)
+    """Leading eigenvectors of whitened Hessians; see `secret_jax.splits.rss`."""
 
     def of_one(whitener: Array, *hessians: Array) -> list[Array]:
-        row, column = _places(m)
         whitened = [_dot(_dot(whitener, each), whitener.T) for each in hessians]
         if len(whitened) > 1:
             whitened = [_dot(each, each) for each in whitened]
-        rest = functools.reduce(jnp.add, whitened)
-        found = jnp.zeros_like(rest)
-        for number in range(n):
-            power = rest = normed(rest)
-            for i in range(N_SQUARINGS):
-                power = normed(power) if i and not i % together else power
-                power = _dot(power, power)
-            size = jnp.sum(jnp.where(row == column, power, 0.0), 0)
-            longest = row == jnp.argmax(size, axis=0)
-            vector = jnp.sum(jnp.where(longest, power, 0.0), 0)
-            vector = safe_divide(vector, jnp.max(size))
-            image = jnp.sum(rest * vector[None], 1)
-            size = jnp.sqrt(safe_divide(jnp.sum(image**2), jnp.sum(vector**2)))
-            size = jnp.where(jnp.sum(image * vector) >= 0, size, -size)
-            vector = _unit(image + size * vector)
-            outside = jnp.where(row == column, 1.0, 0.0)
-            outside = outside - vector[:, None] * vector[None]
-            rest = _dot(outside, _dot(rest, outside))
-            found = jnp.where(row == number, vector[None], found)
-        return [_dot(found, whitener)]
+        leading = by_powers(functools.reduce(jnp.add, whitened), n, _dot)
+        return [_dot(leading, whitener)]
 
-    own = [each[:, None] for each in hessians]
-    return of_each(of_one, [whitener], own, [(n, m)])[0][:, 0]
-
-
-def advantages(
-    rows: Any, both: Float[Array, "n_nodes n_forms n"], arrays: Sequence[Array]
-) -> Float[Array, " n_nodes"]:
-    """Sums of sizes of `_advantage`; ``arrays``: design and weight."""
-
-    def one(_: Any, of_node: Any, columns: Any) -> Any:
-        design, weight = columns
-        return (
-            weight,
-            [],
-            [weight * jnp.abs(_advantage(of_node[0], both.shape, design))],
-        )
-
-    return read_once(rows, one, [both], arrays, Sizes(0, n_others=1))[1][:, 0, 0]
-
-
-def by_advantage(
-    rows: Any, both: Array, cap: tuple[float, Array, Array], arrays: Sequence[Array]
-) -> tuple[Float[Array, "n_nodes n"], Float[Array, "n_nodes n n"]]:
-    """Sums of (1, z) over the rows that the left side predicts better, and products.
-
-    Each row counts by how much, no more than so many times as much as the mean row;
-    ``cap``: how many, `advantages`, weight.
-    """
-    most, *of_mean = cap
-    n_outputs = both.shape[1] // 2
-    n = arrays[0].shape[1] - n_outputs
-
-    def one(_: Any, of_node: Any, columns: Any) -> Any:
-        design, weight = columns
-        advantage = _advantage(of_node[0], both.shape, design)
-        cap = most * of_node[1]() / of_node[2]()
-        size = weight * jnp.minimum(jnp.abs(advantage), cap)
-        first, z = jnp.where(advantage > 0, size, 0.0), design[n_outputs:]
-        return size, z, [first * values for values in z]
-
-    given = [both, *of_mean], arrays, Sizes(n, n_others=n)
-    products, first, _ = read_once(rows, one, *given)
-    return first[:, 0], products[:, 0]
-
-
-def _advantage(both: Any, shape: tuple[int, ...], design: Sequence[Array]) -> Array:
-    """Squared errors of the left model less those of the right; see `rss._hinge`."""
-    _, n, width = shape
-    found = [weighted(both, (i,), design[:width]) for i in range(n)]
-    pairs = zip(found[: n // 2], found[n // 2 :], strict=True)
-    return functools.reduce(jnp.add, (apart * total for apart, total in pairs))
+    own = [hessians[:, i, None] for i in range(hessians.shape[1])]
+    return of_each(of_one, [whitener], own, [(n, whitener.shape[-1])])[0][:, 0]
 
 
 def sparse(
@@ -171,12 +57,9 @@ def sparse(
 ) -> Float[Array, "n_nodes n_directions n_columns"]:
     """As `secret_jax.splits.rss.sparse`, oriented and along it of unit variance."""
     n = direction.shape[-1]
-    own = [direction]
-    if isinstance(n_kept, np.ndarray):
-        n_kept = n_kept.astype(np.int32)
-        own.append(jnp.broadcast_to(n_kept, direction.shape[:2]))
+    n_kept = jnp.broadcast_to(jnp.asarray(n_kept, jnp.int32), direction.shape[:2])
 
-    def of_one(covariance: Array, direction: Array, n_kept: Any = n_kept) -> Any:
+    def of_one(covariance: Array, n_kept: Array, direction: Array) -> list[Array]:
         row, column = _places(n)
         size = jnp.abs(direction)
         own, other = size[:, None], size[None]
@@ -185,50 +68,42 @@ def sparse(
         kept = jnp.where((rank < n_kept) & (size > 0), 1.0, 0.0)
         moment = kept * jnp.sum(covariance * direction[None], 1)
         matrix = kept[:, None] * kept[None] * covariance
-        alone = ridge + (1 - kept)[:, None]
-        matrix = matrix + jnp.where(row == column, alone, 0.0)
+        matrix += jnp.where(row == column, ridge + (1 - kept)[:, None], 0.0)
         found = kept * jnp.sum(_solved(matrix, moment[:, None], n), 1)
-        size = jnp.abs(found)
-        first = jnp.arange(len(size)) == jnp.argmax(size, axis=0)
+        first = jnp.arange(len(found)) == jnp.argmax(jnp.abs(found), axis=0)
         turned = jnp.sum(jnp.where(first, found, 0.0)) < 0
-        unit = _unit(jnp.where(turned, -found, found))
+        unit = unit_vector(jnp.where(turned, -found, found))
         along = jnp.sum(jnp.sum(covariance * unit[None], 1) * unit)
         unit = safe_divide(unit, jnp.sqrt(jnp.maximum(along, 0.0)))
         return [jnp.where(jnp.isfinite(along), unit, 0.0)]
 
-    return of_each(of_one, [covariance], own, [(n,)])[0]
+    return of_each(of_one, [covariance], [n_kept, direction], [(n,)])[0]
 
 
 def discriminant(
-    first: Float[Array, "n_nodes n"],
-    products: Float[Array, "n_nodes n n"],
-    ridge: float,
+    first: Float[Array, "n_nodes n"], both: Float[Array, "n_nodes n n"], ridge: float
 ) -> Float[Array, "n_nodes n"]:
     """Direction of LDA between two classes, zero at the one.
 
-    ``first``: sums of (1, z) over the first class; ``products`` of them over both.
+    ``first``: sums of (1, z) over the first class; ``both``: products over both.
     """
     n = first.shape[-1]
 
-    def of_one(first: Array, products: Array) -> list[Array]:
+    def of_one(first: Array, both: Array) -> list[Array]:
         row, column = _places(n)
-        second = jnp.sum(jnp.where(row == 0, products, 0.0), 0) - first
-        within, centers, masses = products, [], []
-        for sums in (first, second):
-            mass = jnp.sum(jnp.where(jnp.arange(len(sums)) == 0, sums, 0.0))
-            center = safe_divide(sums, mass)
-            within = within - mass * center[:, None] * center[None]
-            centers.append(center)
-            masses.append(mass)
-        within = safe_divide(within, masses[0] + masses[1])
-        of_one = (row == 0) | (column == 0)
-        within = jnp.where(of_one, 0.0, within)
-        within = within + jnp.where(row == column, ridge, 0.0)
-        apart = (centers[0] - centers[1])[:, None]
-        apart = jnp.where(row == 0, 0.0, apart)
+        of_class = first, jnp.sum(jnp.where(row == 0, both, 0.0), 0) - first
+        index = jnp.arange(len(first))
+        mass = [jnp.sum(jnp.where(index == 0, sums, 0.0)) for sums in of_class]
+        center = [safe_divide(*pair) for pair in zip(of_class, mass, strict=True)]
+        for weight, mean in zip(mass, center, strict=True):
+            both = both - weight * mean[:, None] * mean[None]
+        within = safe_divide(both, mass[0] + mass[1])
+        within = jnp.where((row == 0) | (column == 0), 0.0, within)
+        within += jnp.where(row == column, ridge, 0.0)
+        apart = jnp.where(row == 0, 0.0, (center[0] - center[1])[:, None])
         return [jnp.sum(_solved(within, apart, n), 1)]
 
-    own = [first[:, None], products[:, None]]
+    own = [first[:, None], both[:, None]]
     return of_each(of_one, [], own, [(n,)])[0][:, 0]
 
 
@@ -250,52 +125,47 @@ def sides(
         row, column = _places(n)
         one = (row == n_outputs) & (column == n_outputs)
         weight = jnp.sum(jnp.where(one, matrix, 0.0))
-        mass = jnp.maximum(weight, rounding)
-        is_model = (row >= n_outputs) & (row < n)
-        moment = jnp.where(is_model & (column < n_outputs), matrix, 0.0)
-        penalty = mass * jnp.where(row > n_outputs, ridge + rounding, rounding)
-        penalty = jnp.where(is_model, penalty, 1.0)
-        inner = jnp.where(is_model & (column >= n_outputs), matrix, 0.0)
-        inner = inner + jnp.where(row == column, penalty, 0.0)
-        models = _solved(inner, moment, n)
+        seen = (row >= n_outputs) & (row < n)
+        moment = jnp.where(seen & (column < n_outputs), matrix, 0.0)
+        penalty = jnp.where(row > n_outputs, ridge + rounding, rounding)
+        penalty = jnp.where(seen, jnp.maximum(weight, rounding) * penalty, 1.0)
+        matrix = jnp.where(seen & (column >= n_outputs), matrix, 0.0)
+        matrix += jnp.where(row == column, penalty, 0.0)
+        models = _solved(matrix, moment, n)
         return weight, jnp.sum(models * moment), models
 
     def of_both(whole: Array, min_weight: Array, left: Array) -> list[Array]:
-        each = [of_side(matrix) for matrix in (left, whole - left)]
-        least = jnp.minimum(each[0][0], each[1][0])
-        gain = each[0][1] + each[1][1]
+        weight, gain, models = zip(*map(of_side, (left, whole - left)), strict=True)
+        least, gain = jnp.minimum(*weight), gain[0] + gain[1]
         enough = (least >= min_weight) & (least > 0) & jnp.isfinite(gain)
-        return [jnp.where(enough, gain, -jnp.inf), each[0][2], each[1][2]]
+        return [jnp.where(enough, gain, -jnp.inf), *models]
 
     shapes = [(), (n, n), (n, n)]
     gain, *models = of_each(of_both, [whole, min_weight], [left], shapes)
-    models = jnp.stack(models, axis=2)
-    return gain, models[..., n_outputs:, :n_outputs]
+    return gain, jnp.stack(models, axis=2)[..., n_outputs:, :n_outputs]
 
 
 def quantiles(
-    head: Float[Array, "n_nodes n n_rows"],
     mass: Float[Array, "n_nodes _ n_rows"],
-    n_cuts: int,
+    head: Float[Array, "n_nodes n n_rows"],
+    n: int,
     rounding: float,
 ) -> Float[Array, "n_nodes n n_cuts"]:
-    """Those of `secret_jax.splits.rss_nodes.cuts_of`, by all pairs of rows."""
+    """See `lowest_beyond`."""
 
-    def of_one(*given: Array) -> list[Array]:
-        index = jnp.arange(padded_size(n_cuts)).astype(head.dtype)
-        return [lowest_beyond(*given, index, n_cuts, rounding)]
+    def of_one(mass: Array, head: Array) -> list[Array]:
+        index = jnp.arange(padded_size(n)).astype(head.dtype)
+        return [lowest_beyond(mass, head, index, n, rounding)]
 
-    of_all, own = [mass[:, 0]], [head]
-    if mass.shape[1] > 1:
-        of_all, own = [], [mass, head]
-    return of_each(of_one, of_all, own, [(n_cuts,)], n_warps=16)[0]
+    mass = jnp.broadcast_to(mass, head.shape)
+    return of_each(of_one, [], [mass, head], [(n,)], n_warps=16)[0]
 
 
 def lowest_beyond(
-    mass: Array, head: Array, index: Array, n_cuts: int, rounding: float
+    mass: Array, head: Array, index: Array, n: int, rounding: float
 ) -> Array:
-    """Of so many shares of the mass the values up to which they lie."""
-    share = jnp.where(index > 0, index + 0.5, 0.0) / n_cuts
+    """Values up to which shares of the mass lie, by all pairs of them."""
+    share = jnp.where(index > 0, index + 0.5, 0.0) / n
     enough = share * jnp.sum(mass, axis=-1, keepdims=True) * (1 - rounding)
     head = head + jnp.where(mass > 0, 0.0, jnp.inf)
     upto = head[..., None, :] <= head[..., None]
@@ -315,16 +185,9 @@ def _dot(left: Array, right: Array) -> Array:
     return jax.lax.dot(left, right, precision=exact, preferred_element_type=left.dtype)
 
 
-def _unit(vector: Array) -> Array:
-    """Of length one; zero where it is zero, or no number."""
-    square = jnp.sum(vector**2)
-    return jnp.where(jnp.isfinite(square), safe_divide(vector, jnp.sqrt(square)), 0.0)
-
-
 def _solved(matrix: Array, right: Array, n: int) -> Array:
     """As `secret_jax.runtime.linalg.guarded_solve`, with the right side a matrix."""
-    index = jnp.arange(len(matrix))
-    row, column = index[:, None], index[None]
+    row, column = _places(n)
 
     def eliminate(pivot: Array, both: tuple[Array, Array]) -> Any:
         here = row == pivot

@@ -101,6 +101,16 @@ class Nodes(NamedTuple):
         """How many of the coordinates models see: the first ones."""
         return self.whitener.shape[-1]
 
+    def along(self, direction: AnyArray) -> AnyArray:
+        """The rows along directions (n_nodes, k, n_columns)."""
+        xp = self.rows.xp
+        if xp is np or self.loading is not None:
+            return self.rows.transformed(direction, self.z)
+        # A part of the design would be written first.
+        others = self.design.shape[-2] - direction.shape[-1]
+        direction = xp.pad(direction, [(0, 0), (0, 0), (others, 0)])
+        return self.rows.transformed(direction, self.design)
+
 
 def prepared(level: Level, ridge: float, most_regressors: int) -> Nodes:
     """Standardise and whiten the rows of a level, and sum up their products."""
@@ -148,7 +158,7 @@ def prepared(level: Level, ridge: float, most_regressors: int) -> Nodes:
         covariance=covariance,
         loading=loading,
         whitener=whitener,
-        cross=matmul(cross, turned),
+        cross=small_matmul(cross, turned),
         min_weight=xp.maximum(
             level.min_weight - ROUNDING * total, _LEAST_ASKED * level.min_weight
         ),
@@ -168,11 +178,11 @@ def _standardised(
 ) -> tuple[AnyArray, AnyArray, dict[str, AnyArray], AnyArray]:
     """Design and Gram in units of nodes; these, as in `Nodes`; squares left over."""
     rows, xp = level.rows, level.rows.xp
-    residual, x, center, offset, about = _centred(level, total)
+    residual, x, center, offset = _centred(level, total)
     weight, first = level.weight[..., None, :], 1 + residual.shape[-2]
     design = xp.concatenate([residual, xp.ones_like(weight), x], axis=-2)
-    if about:
-        gram = rss_kernel.products_of_residuals(rows, *about)
+    if reads_once(rows, design.shape[-2]):
+        gram = weighted_products(rows, weight, design, slice(None))[:, 0]
     else:
         gram = rows.products(weight * design, design)
     variance = xp.diagonal(gram, axis1=1, axis2=2) / total[:, None]
@@ -189,24 +199,15 @@ def _standardised(
     return design, gram, units, square
 
 
-def _centred(level: Level, total: AnyArray) -> tuple[Any, ...]:
-    """Residuals and columns about their means; centres of columns; mean residuals.
-
-    And what kernels take to compute the same again in place of reading it, if any.
-    """
+def _centred(level: Level, total: AnyArray) -> tuple[AnyArray, ...]:
+    """Residuals and columns about their means; centres of columns; mean residuals."""
     rows, xp, n = level.rows, level.rows.xp, level.n_regressors
     joint = xp.concatenate([level.targets, level.x], axis=-2)
     n_outputs = joint.shape[-2] - level.x.shape[-2]
     # Means of values about those of the first row: an offset does not eat the digits.
     shift = rows.head(joint, 1)[..., 0]
     joint -= rows.spread(shift)
-    arrays = level.targets, level.x, level.weight
-    once = reads_once(rows, 1 + joint.shape[-2])
-    if once:
-        mean = rss_kernel.sums_about(rows, shift, arrays)
-    else:
-        mean = rows.products(level.weight[..., None, :], joint)[:, 0]
-    mean = mean / total[:, None]
+    mean = rows.products(level.weight[..., None, :], joint)[:, 0] / total[:, None]
     joint -= rows.spread(mean)
     center = shift + mean
     # Rows about their means need no intercept.
@@ -217,8 +218,7 @@ def _centred(level: Level, total: AnyArray) -> tuple[Any, ...]:
         slopes * center[:, None, n_outputs : n_outputs + n], axis=2
     )
     residual = joint[..., :n_outputs, :] - fitted
-    about = (shift, mean, slopes, arrays) if once else ()
-    return residual, joint[..., n_outputs:, :], center[:, n_outputs:], offset, about
+    return residual, joint[..., n_outputs:, :], center[:, n_outputs:], offset
 
 
 def _moments(
@@ -290,7 +290,7 @@ def cuts_of(
     if xp is not np:  # all pairs: a sort and what leads to it are many kernels
         index = xp.arange(n, dtype=np.float32)
         if rows.triton:
-            return rss_kernel.quantiles(head, mass, n, ROUNDING)
+            return rss_kernel.quantiles(mass, head, n, ROUNDING)
         return rss_kernel.lowest_beyond(mass, head, index, n, ROUNDING)
     share = (np.arange(n, dtype=np.float32) + np.float32(0.5)) / np.float32(n)
     share[0] = 0.0

@@ -99,13 +99,20 @@ def comparisons_of(
     and of lists after padding. The place of a leaf is past all of them.
     """
     every = np.flatnonzero(tree.kind != SplitKind.LEAF)
-    listed = every[tree.kind[every] == SplitKind.DISCRETE]
-    alone = (tree.direction[every] != 0).sum(axis=1) == 1
-    alone &= (tree.direction[every] == 1).any(axis=1) & by_column
-    column = tree.direction[every[alone]].argmax(axis=1) if alone.any() else every[:0]
-    single = every[alone][np.argsort(column, kind="stable")]
-    sums = np.setdiff1d(every, np.r_[single, listed])
-    goes_left = np.c_[tree.larger_left[tree.node_of[listed]], tree.goes_left[listed]]
+    single = column = every[:0]
+    if by_column:
+        direction = tree.direction[every]
+        alone = np.count_nonzero(direction, axis=1) == 1
+        alone &= (direction == 1).any(axis=1)
+        if alone.any():
+            column = direction[alone].argmax(axis=1)
+            order = np.argsort(column, kind="stable")
+            single, column = every[alone][order], column[order]
+        every = every[~alone]
+    is_listed = tree.kind[every] == SplitKind.DISCRETE
+    listed, sums = every[is_listed], every[~is_listed]
+    larger_left = tree.larger_left[tree.node_of[listed], None]
+    goes_left = np.concatenate([larger_left, tree.goes_left[listed]], axis=1)
     n_sums, n_lists = len(sums), len(listed)
     if n:
         n_sums, n_lists = n, n if tree.schema.discrete else 0
@@ -123,8 +130,8 @@ def comparisons_of(
         also[-1][place[some]] = further[which] - place[some]
         node, further = (np.delete(each, which) for each in (node, further))
     groups = [
-        (one, tree.threshold[single[np.sort(column) == one], None])
-        for one in np.unique(column).tolist()
+        (one, tree.threshold[single[column == one], None])
+        for one in sorted({*column.tolist()})
     ]
     found = Comparisons(
         single=tuple(groups),

@@ -238,7 +238,7 @@ class _Factors(NamedTuple):
     exact: np.ndarray  # (n_sums, n_digits, n_columns), float64
     direction: np.ndarray  # the same of length one, float32
     size: np.ndarray  # (n_sums, n_digits), float64: length of these before
-    center: np.ndarray  # (n_sums, n_digits), float64: sums at the center
+    order: np.ndarray  # (n_sums, n_columns), int: the largest effects first
     # (n_sums, n_digits), float64: how far from the extreme of its side, along the
     # direction as it was, a row may lie and yet become one.
     window: np.ndarray
@@ -264,7 +264,8 @@ def _factors(tree: Tree, ones: list[int], reach: np.ndarray) -> _Factors:
     lost = (4 + len(scale)) * (_LOST_32 * spread + _LOST_64 * most)
     size = np.linalg.norm(factor * scale, axis=2)
     plain = (factor * scale / size[:, :, None]).astype(np.float32)
-    return _Factors(factor, plain, size, factor @ center, 2.0 * moved + lost)
+    order = np.argsort(-np.abs(direction[:, 0]), axis=1, kind="stable")
+    return _Factors(factor, plain, size, order, 2.0 * moved + lost)
 
 
 def _rounded(number: np.ndarray, places: np.ndarray) -> np.ndarray:
@@ -289,7 +290,7 @@ def _plain_sums(
     (center, scale), found = (tree.schema.center, tree.schema.scale), {}
     factors = _factors(tree, [own.one for own in sides], reach)
     for (one, rows, n_left), *of_digits in zip(sides, *factors, strict=True):
-        exact, directions, sizes, centers, window = of_digits
+        exact, directions, sizes, order, window = of_digits
         distance = rows @ tree.direction[one]
         left, right = distance[:n_left], distance[n_left:]
         np.subtract(left.max(), left, out=left)
@@ -305,7 +306,9 @@ def _plain_sums(
         for digit in clear:
             margin = _MARGIN * (high[digit] - low[digit])
             at = plain_number(low[digit] + margin, high[digit] - margin)
-            threshold = np.float32((at - centers[digit]) / sizes[digit])
+            # Offsets may be so large that it matters in which order they add up.
+            at -= exact[digit, order] @ center[order]
+            threshold = np.float32(at / sizes[digit])
             goes_left = x @ directions[digit] <= threshold
             if goes_left[:last].all() and not goes_left[last:].any():
                 found[one] = directions[digit], threshold

@@ -19,7 +19,7 @@ from secret_jax.data.columns import read_columns
 from secret_jax.data.encoding import TableSource, matched
 from secret_jax.data.scaling import moments_of
 from secret_jax.datasets import load, make_fried
-from secret_jax.models import statistics as leaf_statistics
+from secret_jax.models import resident
 from secret_jax.splits.rss import RssSplits
 
 SMALL = dict(
@@ -128,12 +128,12 @@ found["scale"] = float(np.abs(scale / exact.std(axis=0) - 1).max())
 found["devices of programs"] = {}
 for module, name in (
     (data, "_column_sums"), (data, "_bits_below"), (data, "_chosen"),
-    (leaf_statistics, "_leaf_sums"),
+    (resident, "_leaf_sums"),
 ):
     seen = found["devices of programs"][name] = []
 
     def noted(x, *arguments, program=getattr(module, name), seen=seen):
-        seen.append(sorted(device.id for device in x.devices()))
+        seen.append(sorted(device.id for device in jax.tree.leaves(x)[0].devices()))
         return program(x, *arguments)
 
     setattr(module, name, noted)

@@ -182,10 +182,11 @@ def test_nodes_are_found_in_a_pruned_tree(share):
     X, y = make_fried(600, n_features=5, random_state=1)
     tree = SecretRegressor(oblique=False, distill=False).fit(X, y).tree_
     kept = np.random.default_rng(0).uniform(size=tree.n_nodes) < share
+    kept[0] = True
     subtree, place = compact(tree, kept), number_in_compact(tree, kept)
     np.testing.assert_array_equal(place_in(tree, subtree), place)
     left = nodes_left(tree, subtree)
     np.testing.assert_array_equal(left, np.flatnonzero(remaining(tree, kept)))
-    assert subtree.n_leaves > 1
+    assert 1 < subtree.n_leaves < tree.n_leaves
     moved = replace(subtree, threshold=subtree.threshold + np.float32(1))
     assert nodes_left(tree, moved) is nodes_left(subtree, tree) is None

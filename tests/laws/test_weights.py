@@ -87,6 +87,21 @@ def test_the_unit_of_weights_does_not_matter(name):
 
 
 @pytest.mark.parametrize("name", WAYS)
+def test_no_weights_are_weights_of_one(name):
+    expected = said(name, TRAINING)
+    np.testing.assert_array_equal(said(name, TRAINING, np.ones(500)), expected)
+
+
+@pytest.mark.parametrize("splits", ["rss", "secret"])
+def test_rows_of_weight_zero_are_left_out(splits):
+    weight = np.random.default_rng(3).integers(0, 3, 500)
+    model, used = SecretRegressor(splits=splits, random_state=0), np.flatnonzero(weight)
+    found = fitted(clone(model), TRAINING, weight).predict(OTHERS.x)
+    few = fitted(clone(model), TRAINING.take(used), weight[used])
+    np.testing.assert_array_equal(found, few.predict(OTHERS.x))
+
+
+@pytest.mark.parametrize("name", WAYS)
 def test_a_table_of_which_every_row_is_repeated_is_the_table(name):
     expected = said(name, TRAINING)
     for times in (2, 3):

@@ -253,10 +253,17 @@ def test_a_slope_that_others_leave_open_has_no_standard_error():
 def test_near_copies_whose_moments_are_rounding_do_not_end_a_fit():
     gram = np.array([[1.0, 1.0 + 1e-9], [1.0 + 1e-9, 1.0]])  # no covariance at all
     one = gram[None], np.ones((1, 2)), np.array([[0, 1]]), np.ones(1)
-    kept = _backward(*one, limit=np.array([-1.0]))
+    kept, inverse, _ = _backward(*one, limit=np.array([-1.0]))
     assert kept.tolist() == [[0, 1]]
-    spared = _backward(*one, limit=np.array([0.1]))
+    np.testing.assert_allclose(inverse[0] @ gram, np.eye(2), atol=1e-6)
+    spared, inverse, slopes = _backward(*one, limit=np.array([0.1]))
     assert spared.tolist() == [[0, -1]]
+    assert inverse.tolist() == [[[1.0, 0.0], [0.0, 0.0]]]
+    assert slopes.tolist() == [[1.0, 0.0]]
+    none, inverse, slopes = _backward(*one, limit=np.array([2.0]))
+    assert none.tolist() == [[-1, -1]]
+    assert not inverse.any()
+    assert not slopes.any()
 
 
 AXES = {"splits": "cart", "max_depth": 1, "prune": None}

@@ -16,7 +16,7 @@ from secret_jax import SecretRegressor
 from secret_jax.data.rows import Table
 from secret_jax.data.shards import encoded_block
 from secret_jax.inspect.equations import LinearSplit, conditions_at, rounded_split
-from secret_jax.tree.plain import with_plain_splits
+from secret_jax.tree.plain import _factors, plain_number, with_plain_splits
 from secret_jax.tree.routing import apply, paths_of
 from secret_jax.tree.structure import SplitKind, Tree
 
@@ -82,6 +82,107 @@ def test_thresholds_are_the_shortest_decimals_between_the_rows(seed):
         step = 10.0 ** (exponent + 1)
         shorter = np.ceil((low + MARGIN * gap + close) / step) * step
         assert shorter > high - MARGIN * gap - close
+
+
+def by_all_rows(tree: Tree, node: int, x: np.ndarray, left: np.ndarray):
+    """Round a sum by all rows of its node, digit by digit; what it was if none fits."""
+    schema, given = tree.schema, tree.direction[node].astype(np.float64)
+    used = np.flatnonzero(given)
+    used = used[np.argsort(-np.abs(given[used]), kind="stable")]
+    center, scale = schema.center[used], schema.scale[used]
+    factor = given[used] / scale / abs(given[used[0]] / scale[0])
+    value = center + scale * x[:, used].astype(np.float64)
+    for digits in range(1, 6):
+        step = 10.0**-digits * np.linalg.norm(factor * scale) / scale
+        places = -np.floor(np.log10(step)).astype(int)
+        plain = np.array(list(map(round, factor.tolist(), places.tolist())))
+        plain[0] = factor[0]
+        total = value @ plain
+        low, high = total[left].max(), total[~left].min()
+        if low < high:
+            margin, size = MARGIN * (high - low), np.linalg.norm(plain * scale)
+            at = plain_number(low + margin, high - margin)
+            new = np.zeros(len(given), np.float32)
+            new[used] = plain * scale / size
+            threshold = np.float32((at - plain @ center) / size)
+            if np.array_equal(x @ new <= threshold, left):
+                return new, threshold
+    return tree.direction[node], tree.threshold[node]
+
+
+HARD = {  # numbers of a column, its center and its scale
+    "usual": (lambda rng, n: rng.normal(size=n), 0.5, 0.1),
+    "ties": (lambda rng, n: rng.integers(-2, 3, n), 3.0, 1.0),
+    "far": (lambda rng, n: rng.normal(size=n), 1e6, 1e-3),
+    "tiny": (lambda rng, n: rng.normal(size=n), -3e-9, 1e-12),
+    "huge": (lambda rng, n: rng.standard_t(1, size=n), 4e9, 3e8),
+    "constant": (lambda _, n: np.full(n, 0.3), 7.0, 2.0),
+    "rare": (lambda rng, n: 30.0 * (rng.random(n) < 0.01), 0.0, 0.03),
+}
+CASES = [
+    ("usual", "usual", "usual", "usual", "usual"),
+    ("ties", "ties", "usual", "constant", "ties"),
+    ("far", "tiny", "huge", "usual", "rare"),
+    ("huge", "rare", "constant", "ties", "tiny"),
+    ("far", "far", "ties", "constant", "constant"),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids="-".join)
+@pytest.mark.parametrize("n_rows", [40, 3000])
+def test_sums_are_rounded_as_by_all_rows(case, n_rows):
+    """Only rows near a threshold are looked at, and no other one would matter."""
+    seed = CASES.index(case)
+    rng, tree = np.random.default_rng(seed), random_tree(seed, 12, kinds=(2,))
+    columns, center, scale = zip(*(HARD[name] for name in case), strict=True)
+    x = np.stack([draw(rng, n_rows) for draw in columns], axis=1).astype(np.float32)
+    direction = tree.direction.copy()
+    direction[::3, 1:3] = 0.0
+    direction[1::4, 3] *= 1e-3
+    schema = dataclasses.replace(
+        tree.schema, center=np.array(center), scale=np.array(scale)
+    )
+    tree = dataclasses.replace(tree, schema=schema, direction=direction)
+    table = Table(x, np.zeros((n_rows, 2), np.int32))
+    threshold = tree.threshold.copy()
+    for node in np.flatnonzero(~tree.is_leaf)[::2]:  # rows lie at the very threshold
+        here = paths_of(tree, table)[tree.depth[node]] == node
+        if here.any():
+            projection = x[here] @ direction[node]
+            last = [0, here.sum() // 2, here.sum() - 2][node % 3]
+            threshold[node] = np.sort(projection)[max(last, 0)]
+            tree = dataclasses.replace(tree, threshold=threshold)
+    path, n_rounded = paths_of(tree, table), 0
+    plain = with_plain_splits(tree, table)
+    for node in np.flatnonzero(~tree.is_leaf):
+        here = path[tree.depth[node]] == node
+        left = path[tree.depth[node] + 1][here] == tree.left[node]
+        expected = tree.direction[node], tree.threshold[node]
+        if left.any() and not left.all():
+            expected = by_all_rows(tree, int(node), x[here], left)
+        np.testing.assert_array_equal(plain.direction[node], expected[0])
+        assert plain.threshold[node] == expected[1]
+        n_rounded += bool(plain.threshold[node] != tree.threshold[node])
+    assert n_rounded or case[:2] == ("far", "far")
+    np.testing.assert_array_equal(paths_of(plain, table), path)
+
+
+def test_no_row_moves_further_than_the_window_says():
+    tree = random_tree(3, 12, kinds=(2,))
+    ones, schema = np.flatnonzero(~tree.is_leaf), tree.schema
+    reach = np.array([3.0, 0.5, 7.0, 2.0, 1e-3], np.float32)
+    found = _factors(tree, ones.tolist(), reach)
+    direction = tree.direction[ones].astype(np.float64)
+    for one, own in enumerate(direction):
+        first = np.abs(own).argmax()
+        given = own / schema.scale * schema.scale[first] / abs(own[first])
+        for factor, window in zip(found.exact[one], found.window[one], strict=True):
+            # Of two rows as far apart as can be, in units of the direction.
+            row = reach * np.sign(factor - given)
+            moved = (factor - given) @ (2.0 * row * schema.scale)
+            moved *= abs(own[first]) / schema.scale[first]
+            assert moved < window < moved + 1e-3
+    assert (np.diff(found.window, axis=1) < 0).mean() > 0.9
 
 
 def whole_table(n_rows: int = 400) -> tuple[pd.DataFrame, np.ndarray]:

@@ -26,7 +26,7 @@ from secret_jax.fit.grow.execution import GrowOptions
 from secret_jax.fit.grow.frontier import Root
 from secret_jax.fit.grow.grower import Enough, Grown, SoFar, grown
 from secret_jax.runtime.devices import carried, chosen_device
-from secret_jax.runtime.parallel import one_thread_for_products
+from secret_jax.runtime.parallel import N_WORKERS, one_thread_for_products
 from secret_jax.runtime.progress import Stage, Step
 
 # Rows of all roots that grow together, unless those of one fit are more: with many the
@@ -123,33 +123,40 @@ class _Meeting:
         self._n_busy, self._waiting = n_fits, list[_Asked]()
         self._is_closed = False
         self._leader: int | None = None  # thread that grows trees
+        # Of what fits do alone: more threads would wait for Python's lock.
+        self._turns = threading.Semaphore(N_WORKERS)
 
     def of(self, fit: Callable[[], _Result]) -> _Result:
         """Call one of the fits, in a thread of its own."""
         _MEETING.set(self)
         try:
-            return fit()
+            with self._turns:
+                return fit()
         finally:
             with self._changed:
                 self._n_busy -= 1
-                self._changed.notify_all()
+                if self._n_busy <= 0:
+                    self._changed.notify()  # one that waits grows the trees of all
 
     def grow(self, growth: Growth) -> list[Grown]:
         """Wait for the others; the last to come grows the trees of all."""
         if self._leader == threading.get_ident():  # asked for inside of a growth
             return grown(*growth)
         own: Future[list[Grown]] = Future()
-        with self._changed:
-            self._waiting.append((growth, own))
-            self._n_busy -= 1
-            self._changed.notify_all()
-            while not own.done():
-                if self._is_closed:
-                    raise KeyboardInterrupt
-                if self._n_busy <= 0:
-                    self._grow_all()
-                else:
-                    self._changed.wait()
+        self._turns.release()
+        try:
+            with self._changed:
+                self._waiting.append((growth, own))
+                self._n_busy -= 1
+                while not own.done():
+                    if self._is_closed:
+                        raise KeyboardInterrupt
+                    if self._n_busy <= 0:
+                        self._grow_all()
+                    else:
+                        self._changed.wait()
+        finally:
+            self._turns.acquire()
         return own.result()
 
     def close(self) -> None:

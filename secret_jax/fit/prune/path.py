@@ -13,7 +13,6 @@ from secret_jax.data.rows import Rows
 from secret_jax.models.fitting import node_errors
 from secret_jax.tree.reshape import compact
 from secret_jax.tree.structure import Tree
-from secret_jax.tree.totals import levels_of_splits
 
 # Errors closer than this are equal up to rounding, and the smaller tree wins.
 TIE_OF_ERRORS = 1e-9
@@ -75,12 +74,7 @@ def weakest_links(
     never alone the best are left out.
     """
     given = np.ones(tree.n_nodes) if size is None else size
-    size = given.astype(np.float64)
-    for node in reversed(levels_of_splits(tree)):
-        # A split that adds nothing would be cut by no penalty, however high.
-        below = size[tree.left[node]] + size[tree.right[node]]
-        size[node] = np.minimum(size[node], below - 1.0)
-    alpha = _penalties_of_splits(tree, error, size)
+    alpha = _penalties_of_splits(tree, error, given)
     fixed = np.isinf(alpha) & ~tree.is_leaf
     alphas = np.unique(np.maximum(alpha[~tree.is_leaf & ~fixed], 0.0))
     alphas = alphas if len(alphas) and alphas[0] == 0 else np.append(0.0, alphas)
@@ -97,38 +91,37 @@ def _penalties_of_splits(
     # The least ``error + alpha * size`` of a subtree bends down at every alpha at which
     # a split goes. The line of a node as a leaf cuts off what lies beyond their
     # crossing: splits below that would go later go with the node.
-    levels = levels_of_splits(tree)
-    left, right, fixed = tree.left, tree.right, np.isinf(tree.gain)
-    # What is left of subtrees as alpha becomes infinite, and what splits save that have
-    # gone with those below them.
-    far = np.stack([error, size]).astype(np.float64)
-    saves = far * [[1.0], [-1.0]]
-    for node in reversed(levels):
-        below = far[:, left[node]] + far[:, right[node]]
-        saves[:, node] -= below * [[1.0], [-1.0]]
-        far[:, node] = np.where(fixed[node], below, far[:, node])
+    inner = np.flatnonzero(~tree.is_leaf)
+    triples = np.stack([inner, tree.left[inner], tree.right[inner]], axis=1).tolist()
     # Numbers of Python: nodes are looked at one by one.
-    saved, more = saves.tolist()
+    fixed, alpha = np.isinf(tree.gain).tolist(), [np.inf] * tree.n_nodes
+    own, own_size = (each.astype(np.float64).tolist() for each in (error, size))
+    # What is left of subtrees as alpha becomes infinite, and what splits save.
+    far, far_size, saved, more = own.copy(), own_size.copy(), own.copy(), own.copy()
     going: dict[int, list[tuple[float, int]]] = {}  # rising: the last goes first
-    alpha = np.full(tree.n_nodes, np.inf)
-    inner = np.flatnonzero(~tree.is_leaf)[::-1]  # children come first
-    triples = (ids.tolist() for ids in (inner, left[inner], right[inner]))
-    for node, one, other in zip(*triples, strict=True):
+    for node, one, other in reversed(triples):  # children come first
+        # A split that adds nothing would be cut by no penalty, however high.
+        least = own_size[one] + own_size[other] - 1.0
+        own_size[node] = far_size[node] = min(own_size[node], least)
+        below, below_size = far[one] + far[other], far_size[one] + far_size[other]
+        saved[node], more[node] = own[node] - below, below_size - own_size[node]
         later = going[node] = going.pop(one, [])
         later += going.pop(other, ())
         later.sort()
         if fixed[node]:
+            far[node], far_size[node] = below, below_size
             continue
         while later and saved[node] < later[-1][0] * more[node]:
+            # What it saves goes with the splits below it.
             last = -later.pop()[1]
             saved[node] += saved[last]
             more[node] += more[last]
         later.append((saved[node] / more[node], -node))
         alpha[node] = later[-1][0]
-    for node in levels:
-        for child in (left[node], right[node]):
-            alpha[child] = np.minimum(alpha[child], alpha[node])
-    return alpha
+    for node, *children in triples:
+        for child in children:
+            alpha[child] = min(alpha[child], alpha[node])
+    return np.array(alpha)
 
 
 def training_errors(tree: Tree) -> np.ndarray:
@@ -178,13 +171,13 @@ def best_splits(tree: Tree, cost: np.ndarray, split_cost: float = 0.0) -> np.nda
 
     ``cost`` (n_nodes,): of every node as a leaf; ``split_cost``: of a split.
     """
-    best, keep = cost.copy(), np.zeros(tree.n_nodes, bool)
-    for node in np.flatnonzero(~tree.is_leaf)[::-1]:  # children before parents
-        below = best[tree.left[node]] + best[tree.right[node]] + split_cost
-        keep[node] = below < cost[node] - TIE_OF_ERRORS * abs(cost[node])
-        keep[node] |= np.isinf(tree.gain[node])  # of a fixed split
-        best[node] = below if keep[node] else cost[node]
-    return keep
+    best, keep = cost.astype(np.float64).tolist(), np.isinf(tree.gain).tolist()  # fixed
+    left, right = tree.left.tolist(), tree.right.tolist()
+    for node in np.flatnonzero(~tree.is_leaf)[::-1].tolist():  # children come first
+        below = best[left[node]] + best[right[node]] + split_cost
+        keep[node] |= below < best[node] - TIE_OF_ERRORS * abs(best[node])
+        best[node] = below if keep[node] else best[node]
+    return np.array(keep) & ~tree.is_leaf
 
 
 def smallest_within(value: np.ndarray, most: float | None = None) -> int:
