@@ -10,6 +10,7 @@ masks.) Of both the states of a row are made, and its value is the state's equat
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -266,9 +267,9 @@ def packed_trees(
     order = np.full(n_numbers * n_bits, at[leaf[0]])  # bits that say nothing
     for piece, (root, chosen) in enumerate(pieces.items()):
         nodes, table = _table(left, right, root, chosen, state)
-        table = np.repeat(table, 1 << (n_bits - start[piece] - len(nodes)))
-        table = np.tile(table, following.shape[1] // len(table))
-        following[n_leaves + piece - first] = table
+        before = 1 << (n_bits - start[piece] - len(nodes))  # decisions of other pieces
+        own = following[n_leaves + piece - first]
+        own.reshape(-1, len(table), before)[...] = table[:, None]
         bit = place[piece] * n_bits + start[piece] + np.arange(len(nodes))
         # The first byte of a number is the lesser one.
         order[bit ^ BYTE if n_bits > BYTE else bit] = at[nodes]
@@ -319,14 +320,20 @@ def _pieces(
 
 def _fitted(sizes: Sequence[int], n_bits: int) -> tuple[list[int], list[int]]:
     """Fit pieces into numbers of bits; return each one's number, and its first bit."""
-    place, start, room = [0] * len(sizes), [0] * len(sizes), []
+    place, start = [0] * len(sizes), [0] * len(sizes)
+    # Numbers by how many of their bits are free, the first one first.
+    free: list[list[int]] = [[] for _ in range(n_bits + 1)]
+    n_numbers = 0
     for piece in sorted(range(len(sizes)), key=lambda piece: -sizes[piece]):
-        size = sizes[piece]
-        number = next((n for n, free in enumerate(room) if free >= size), len(room))
-        if number == len(room):
-            room.append(n_bits)
-        room[number] -= size
-        place[piece], start[piece] = number, room[number]
+        size, room = sizes[piece], n_bits
+        fitting = [(free[n][0], n) for n in range(size, n_bits + 1) if free[n]]
+        if fitting:
+            number, room = min(fitting)
+            heapq.heappop(free[room])
+        else:
+            number, n_numbers = n_numbers, n_numbers + 1
+        heapq.heappush(free[room - size], number)
+        place[piece], start[piece] = number, room - size
     return place, start
 
 

@@ -1,7 +1,8 @@
 """Ensembles and their growth: many trees from one frontier, and rounds of boosters.
 
 Friedman's (2002) stochastic gradient boosting, with models in the leaves. Only the
-target changes from round to round: the encoded table stays, on an accelerator too.
+target changes from round to round: the encoded table stays, on an accelerator too, and
+what is predicted for its rows.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -40,7 +40,7 @@ class Builder:
         }
         self._further: list[dict[str, np.ndarray]] = []
         self._n_nodes = 0
-        self._room = {
+        self._room: dict[str, np.ndarray] = {
             name: np.empty((0, *shape), TYPES[name])
             for name, (_, shape) in self._blank.items()
         }

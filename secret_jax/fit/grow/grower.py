@@ -42,20 +42,6 @@ from secret_jax.tree.structure import SplitKind, StopReason, Tree
 _MOST_ROWS = 1 << 16
 # Attributes are drawn by other random numbers than those of the finder, of one key.
 _OF_DRAWS = np.uint64(0x61747472)
-# Why a node is not searched, and why its split is not made, in this order; to ask an
-# enumeration costs as much as a step of NumPy.
-_SPLIT, _LEAF = int(StopReason.SPLIT), int(SplitKind.LEAF)
-_BEFORE = (
-    int(StopReason.MIN_SAMPLES_SPLIT),
-    int(StopReason.MIN_SAMPLES_LEAF),
-    int(StopReason.MAX_DEPTH),
-    int(StopReason.MAX_LEAF_NODES),
-)
-_AFTER = (
-    int(StopReason.PURE),
-    int(StopReason.NO_USABLE_SPLIT),
-    int(StopReason.MIN_GAIN),
-)
 
 
 class Grown(NamedTuple):
@@ -155,28 +141,32 @@ class _Growth:
         level, options = self.level, self._options
         depth = self._builder.arrays["depth"][level.node]
         stage.at(detail=f"level {depth.max() + 1}")
-        reason = _first_that_holds(
-            _BEFORE,
-            level.weight < level.min_split_weight,
-            level.weight < 2 * level.min_leaf_weight,
-            depth >= self._deepest[level.tree],
-            self._full,
-        )
-        searched = reason == _SPLIT
+        why_not = {
+            StopReason.MIN_SAMPLES_SPLIT: level.weight < level.min_split_weight,
+            StopReason.MIN_SAMPLES_LEAF: level.weight < 2 * level.min_leaf_weight,
+            StopReason.MAX_DEPTH: depth >= self._deepest[level.tree],
+            StopReason.MAX_LEAF_NODES: self._full,
+        }
+        reason = _first_that_holds(why_not, len(depth))
+        searched = reason == StopReason.SPLIT
         open_nodes = level.take(searched)
         splits, share = self._drawn.find(open_nodes)
         if options.fixed is not None:
             splits = options.fixed.put(splits, self._given[open_nodes.node])
         least = options.min_gain * splits.chance_gain
-        why = _first_that_holds(
-            _AFTER, splits.pure, splits.kind == _LEAF, splits.gain <= least
-        )
+        why_not = {
+            StopReason.PURE: splits.pure,
+            StopReason.NO_USABLE_SPLIT: splits.kind == SplitKind.LEAF,
+            StopReason.MIN_GAIN: splits.gain <= least,
+        }
+        why = _first_that_holds(why_not, len(least))
         reason[searched] = why
         self._builder.arrays["stop_reason"][level.node] = reason
-        self._leaves.append(level.take(reason != _SPLIT))
+        self._leaves.append(level.take(reason != StopReason.SPLIT))
         # The rows that the search saw stand for all rows of the node.
         gain = (splits.gain / share).astype(np.float32)
-        new = _Waiting(open_nodes, splits._replace(gain=gain)).take(why == _SPLIT)
+        new = _Waiting(open_nodes, splits._replace(gain=gain))
+        new = new.take(why == StopReason.SPLIT)
         parent = self._builder.arrays["parent"][new.level.node]
         about = new.level.tree, parent, new.level.node, new.splits.gain
         self._room.found(*(array.tolist() for array in about))
@@ -248,10 +238,10 @@ class _Growth:
         return found, number
 
 
-def _first_that_holds(reasons: Sequence[int], *masks: np.ndarray) -> np.ndarray:
-    """Why each node is a leaf; `_SPLIT` for those of which nothing holds."""
-    found = np.full(len(masks[0]), _SPLIT)
-    for reason, mask in zip(reversed(reasons), reversed(masks), strict=True):
+def _first_that_holds(why_not: dict[StopReason, np.ndarray], n: int) -> np.ndarray:
+    """Why each node is a leaf; SPLIT for those of which nothing holds."""
+    found = np.full(n, StopReason.SPLIT)
+    for reason, mask in reversed(why_not.items()):
         found[mask] = reason
     return found
 

@@ -14,7 +14,7 @@ from exported_code import records, run_onnx, run_python
 from sklearn.inspection import PartialDependenceDisplay
 from traceable_finder import VarianceSplits
 
-from benchmarks.device.counting import counted
+from benchmarks.device.counting import as_on_accelerator, counted
 from secret_jax import SecretBoostingRegressor, SecretForestRegressor, SecretRegressor
 from secret_jax.composed.ensemble import forest, growth
 from secret_jax.data.encoding import encode
@@ -303,3 +303,23 @@ def test_the_table_goes_to_an_accelerator_once(kind, monkeypatch):
         sent.append(demands.bytes_to_device)
     assert of_table < sent[0]
     assert (sent[1] - sent[0]) / 3 < 0.5 * of_table
+
+
+@pytest.mark.parametrize("folds", [True, False])
+def test_boosters_on_an_accelerator_are_those_of_the_host(folds, monkeypatch):
+    """Predictions of rows stay there; what is asked of them is the same."""
+    X, y = make_fried(1500, n_features=5, random_state=0)
+    monkeypatch.setattr(growth, "_BOOSTER_SPLITS", VarianceSplits())
+    if not folds:
+        monkeypatch.setattr(growth, "_MOST_FOLDED", 1000)
+    for name, few in {"_NODES": 4, "_FEWEST_NODES": 4, "_FEWEST_ROWS": 1 << 10}.items():
+        monkeypatch.setattr(on_device, name, few)
+    options = {"max_leaf_nodes": 4, "max_iter": 5, "n_folds": 2, "random_state": 0}
+    model = SecretBoostingRegressor(**options)
+    expected = model.fit(X, y).predict(X), model.validation_errors_, model.deviation_
+    with as_on_accelerator():
+        model.fit(X, y)
+    found = model.predict(X), model.validation_errors_, model.deviation_
+    assert len(model.ensemble_.boosters) == (3 if folds else 1)
+    for own, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(own, other, rtol=1e-4, atol=1e-4)

@@ -324,3 +324,25 @@ def test_fits_are_those_of_the_host(name):
     assert np.array_equal(other.attribute, own.attribute)
     assert np.array_equal(other.goes_left, own.goes_left)
     assert np.abs(found - expected).max() <= 1e-3 * y.std()
+
+
+def test_programs_of_a_level_take_one_array_of_the_host(table, monkeypatch):
+    """Every array is a transfer of its own."""
+    import jax
+
+    from secret_jax.runtime.programs import Program
+
+    rows, schema = table
+    call, sent = Program.__call__, {}
+
+    def counted(self, *arguments, **static):
+        leaves = jax.tree.leaves(arguments)
+        own = sum(isinstance(leaf, np.ndarray | np.generic) for leaf in leaves)
+        sent.setdefault(self.__name__, set()).add(own)
+        return call(self, *arguments, **static)
+
+    monkeypatch.setattr(Program, "__call__", counted)
+    options = GrowOptions(finder=VarianceSplits(), sample=128, min_gain=0.0)
+    with as_on_accelerator():
+        grown(rows, schema, options, several_roots())
+    assert {sent[name] == {1} for name in ("divided", "samples", "searched")} == {True}
