@@ -31,6 +31,7 @@ from secret_jax.data.rows import (
     merged,
     repeats_of,
     sampling_limit,
+    unweighted,
 )
 from secret_jax.data.schema import FAR, TableSchema
 from secret_jax.data.shards import RowShards, encoded_block, is_resident
@@ -173,7 +174,8 @@ class TableSource:
 
     ``columns`` are read, or lie in shards on devices; ``targets`` (n_rows, n_outputs)
     are in units of their own, weights positive, ``group`` as in `Rows`.
-    ``sample_cache`` are the indices of samples, by number of rows.
+    ``sample_cache`` are the indices of samples, by number of rows; ``read_cache`` is
+    the last index of rows that were read, and their columns.
     """
 
     schema: TableSchema
@@ -182,6 +184,7 @@ class TableSource:
     weight: np.ndarray
     group: np.ndarray | None = None
     sample_cache: dict[int, np.ndarray] = field(default_factory=dict)
+    read_cache: list[Any] = field(default_factory=list)
 
     @property
     def n_rows(self) -> int:
@@ -209,18 +212,18 @@ class TableSource:
 
     def on_host(self, index: np.ndarray | None) -> TableSource:
         """Rows (sorted indices, or all) in the memory of the host, not encoded."""
-        columns = self.columns.take(index)
         if index is None:
-            return replace(self, columns=columns)
-        return replace(
-            self,
-            columns=columns,
-            targets=self.targets[index],
-            weight=self.weight[: len(index)]
-            if all_one(self.weight)
-            else self.weight[index],
-            group=None if self.group is None else self.group[index],
-            sample_cache={},
+            return replace(self, columns=self.columns.take(None))
+        # A sample is asked for several times, by one index.
+        if not any(known is index for known in self.read_cache[:1]):
+            self.read_cache[:] = index, self.columns.take(index)
+        ones = all_one(self.weight)
+        return TableSource(
+            self.schema,
+            self.read_cache[1],
+            self.targets[index],
+            unweighted(len(index)) if ones else self.weight[index],
+            None if self.group is None else self.group[index],
         )
 
     def take(self, index: np.ndarray | None) -> Rows:

@@ -27,7 +27,7 @@ import numpy as np
 from secret_jax.runtime.devices import in_32_bits
 from secret_jax.runtime.hashing import mix, mix_in_place
 from secret_jax.runtime.linalg import AnyArray
-from secret_jax.runtime.parallel import ROW_BLOCK, in_blocks
+from secret_jax.runtime.parallel import in_blocks
 from secret_jax.runtime.programs import program
 from secret_jax.runtime.shapes import room_for
 
@@ -66,6 +66,11 @@ def unweighted(n_rows: int) -> np.ndarray:
 def all_one(weight: np.ndarray) -> bool:
     """Whether weights are those of `unweighted`: nobody looks at them all."""
     return weight.strides == (0,) and weight.size > 0 and bool(weight[0] == 1.0)
+
+
+def are_ones(weight: np.ndarray) -> bool:
+    """Whether every row has the weight one."""
+    return all_one(weight) or bool((weight == 1.0).all())
 
 
 def all_count(weight: np.ndarray) -> bool:
@@ -149,8 +154,7 @@ def _mixed(value: Any) -> Any:
 def hold_out(weight: np.ndarray, fraction: float) -> int:
     """Position at which to cut rows in hash order: those after it are held out."""
     total, n_rows = np.sum(weight), len(weight)
-    ones = all_one(weight) or (weight == 1.0).all()
-    below = range(1, n_rows + 1) if ones else np.cumsum(weight)
+    below = range(1, n_rows + 1) if are_ones(weight) else np.cumsum(weight)
     kept = 1.0 - fraction - _ROUNDING
     return min(bisect_left(below, kept, key=lambda own: own / total) + 1, n_rows)
 
@@ -260,10 +264,10 @@ class Table(NamedTuple):
         return Table(np.asarray(self.x)[: self.n_rows], np.asarray(self.codes))
 
     def take(self, index: np.ndarray | slice) -> Table:
-        """Select rows; a slice stays where it is, others come from the host."""
+        """Select rows; those side by side stay where they are."""
         if isinstance(self.x, np.ndarray):
             return Table(_taken(self.x, index), _taken(self.codes, index))
-        if not isinstance(index, slice):
+        if not isinstance(index, slice) or index.step not in (None, 1):
             return self.on_host().take(index)
         codes, (first, _, _) = self.codes[index], index.indices(self.n_rows)
         size = room_for(len(codes))
@@ -287,8 +291,6 @@ class ReadColumns(NamedTuple):
         """Select rows, by their indices; None: all."""
         if index is None:
             return self
-        if (table := _table_of(self.values)) is not None:
-            return ReadColumns([*_taken(table, index).T], self.codes[index])
         # `numpy.take` would copy the whole of a column that is part of a table.
         values = [column[index] for column in self.values]
         return ReadColumns(values, self.codes.take(index, axis=0))
@@ -336,9 +338,10 @@ class Rows(NamedTuple):
     """Encoded rows with targets and weights.
 
     ``targets`` are float64 of shape (n_rows, n_outputs) in standardised units, weights
-    positive. ``group`` are numbers, float64: rows of one number, as those of one
-    person, are held out together. None: each row for itself. In blocks of rows on a
-    device targets that lie beside them stay there, float32, as long as ``table.x``.
+    positive, perhaps a read-only number (see `unweighted`). ``group`` are numbers,
+    float64: rows of one number, as those of one person, are held out together. None:
+    each row for itself. In blocks of rows on a device targets that lie beside them stay
+    there, float32, as long as ``table.x``.
     """
 
     table: Table
@@ -363,8 +366,9 @@ class Rows(NamedTuple):
         return rows.take(slice(n_wanted)) if n_wanted < rows.n_rows else rows
 
     def on_host(self) -> Rows:
-        """Copy the columns to host memory."""
-        return self._replace(table=self.table.on_host())
+        """Copy the columns, and targets that lie beside them, to host memory."""
+        targets = np.asarray(self.targets)[: self.n_rows]
+        return self._replace(table=self.table.on_host(), targets=targets)
 
     def blocks(self, function: Callable[[Rows], Any], size: int) -> Iterator[Any]:
         """See `secret_jax.data.encoding.RowSource`."""
@@ -374,8 +378,8 @@ class Rows(NamedTuple):
         """Select rows."""
         table = self.table.take(index)
         group = None if self.group is None else self.group[index]
-        known = (_taken(each, index) for each in (self.targets, self.weight))
-        return Rows(table, *known, group)
+        targets, weight = _taken(self.targets, index), _taken(self.weight, index)
+        return Rows(table, targets, weight, group)
 
 
 def every_copy(n_rows: int) -> int:
@@ -385,28 +389,10 @@ def every_copy(n_rows: int) -> int:
 
 def _taken(array: Any, index: np.ndarray | slice) -> Any:
     """Select rows; to take whole ones costs NumPy a quarter of what indices cost."""
-    if isinstance(index, slice) or not array.size:
+    if isinstance(index, slice):
         return array[index]
     index = np.flatnonzero(index) if index.dtype == bool else index
-    found = np.empty((len(index), *array.shape[1:]), array.dtype)
-
-    def of_block(rows: slice) -> None:
-        # Without a mode NumPy writes to memory of its own first.
-        array.take(index[rows], 0, found[rows], mode="wrap")
-
-    for _ in in_blocks(of_block, len(index), 4 * ROW_BLOCK):
-        pass
-    return found
-
-
-def _table_of(columns: Sequence[np.ndarray]) -> np.ndarray | None:
-    """The table whose columns lie side by side, row by row; None: there is none."""
-    whole = columns[0].base if columns else None
-    if whole is None or whole.ndim != 2 or not whole.flags.c_contiguous:
-        return None
-    own = [column.__array_interface__ for column in whole.T]
-    given = [column.__array_interface__ for column in columns]
-    return whole if own == given else None
+    return unweighted(len(index)) if all_one(array) else array.take(index, axis=0)
 
 
 def join(parts: list[Rows]) -> Rows:

@@ -5,7 +5,7 @@ sums, and a sample once, goes to the host. Rows of one device that all grow a tr
 encoded and put in order there.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -23,7 +23,7 @@ from secret_jax.data.rows import (
     ReadColumns,
     Rows,
     Table,
-    all_one,
+    are_ones,
     rows_from,
     sampling_factors,
     sampling_hash,
@@ -107,8 +107,6 @@ class RowShards:
         """Gather rows (sorted indices; None: all), in units of the data."""
         if index is None:
             found = np.asarray(self)
-        elif self._last_taken and self._last_taken[0] is index:
-            return self._last_taken[1]
         else:
             found = np.empty((len(index), self.shape[1]), self.dtype)
             for first, part in self.parts:
@@ -119,14 +117,7 @@ class RowShards:
                     rows = _chosen(part, place.astype(np.int32))
                 found[here] = np.asarray(rows)[: len(own)]
             found = self.restored(found)
-        columns = ReadColumns(list(found.T), np.zeros((len(found), 0), np.int32))
-        if index is not None:
-            self._last_taken[:] = index, columns
-        return columns
-
-    @cached_property
-    def _last_taken(self) -> list[Any]:
-        return []  # a sample is asked for by its rows several times
+        return ReadColumns(list(found.T), np.zeros((len(found), 0), np.int32))
 
     def over_blocks(
         self,
@@ -161,7 +152,7 @@ class RowShards:
 
         None where there is a value that is no finite number, or a very large one.
         """
-        center, mass = self.center, _unless_one(weight)
+        center, mass = self.center, None if are_ones(weight) else weight
         if self.targets is not None:
             n_outputs = self.targets.size // self.n_rows
             center = np.append(center, np.zeros(n_outputs))
@@ -215,25 +206,25 @@ class RowShards:
         n_outputs) are in units of their own.
         """
         ((_, x),) = self.parts
-        x, scaling = schema.in_order(x), scaling_of(schema, self)
+        known = [schema.in_order(x), targets if self.targets is None else self.targets]
+        known += [] if are_ones(weight) else [weight[:, None]]
+        every, room = slice(0, None), room_for(self.n_rows)
         units = np.array([schema.target_centers, schema.target_scales])
-        known = self.targets, _unless_one(weight)
         with in_64_bits():
-            if self.targets is None:
-                known = jax.device_put((targets, known[1]), x.device)
-            x = x if len(x) == self.n_rows else x[: self.n_rows]
-            given = x, scaling, known[0], units
+            known = [block_of(array, every, room) for array in known]
+            x, outputs, *mass = jax.device_put(known, x.device)
+            given = x, scaling_of(schema, self), outputs, units
             for apart in (False, True):
-                order, n_alike = _hash_order(*given, apart=apart)
+                order, n_alike = _hash_order(*given, self.n_rows, apart=apart)
                 if not int(n_alike):
                     break
             else:
                 return None
-            found = _in_order(*given, known[1], order, room=room_for(len(order)))
-        x, outputs, mass = found
-        table = Table(x, np.zeros((len(order), 0), np.int32))
-        weight = weight if mass is None else np.asarray(mass)
-        return Rows(table, np.asarray(outputs), weight)
+            x, outputs, mass = _in_order(*given, mass[0] if mass else None, order)
+        table = Table(x, np.zeros((self.n_rows, 0), np.int32))
+        if mass is not None:
+            weight = np.asarray(mass)[: self.n_rows, 0]
+        return Rows(table, np.asarray(outputs)[: self.n_rows], weight)
 
     def blocks(
         self,
@@ -262,11 +253,6 @@ class RowShards:
         width = 1 + schema.n_regressors + schema.n_outputs
         numbers = width * (width + 1) // 2 + 3 * schema.n_columns + _LEAVES
         return self.over_blocks(of_block, 4 * numbers, size)
-
-
-def _unless_one(weight: np.ndarray) -> np.ndarray | None:
-    """Weights; None where all are one, and none need to be sent."""
-    return None if all_one(weight) or (weight == 1.0).all() else weight
 
 
 @program()
@@ -301,41 +287,59 @@ def _bits_below(
 
 @program(static_argnames=("apart",))
 def _hash_order(
-    x: AnyArray, scaling: Scaling, targets: AnyArray, units: AnyArray, *, apart: bool
+    x: AnyArray,
+    scaling: Scaling,
+    targets: AnyArray,
+    units: AnyArray,
+    n_rows: AnyArray,
+    *,
+    apart: bool,
 ) -> tuple[jax.Array, jax.Array]:
     """Order of rows by content hash, and how many have that of another.
 
-    ``apart``: rows that differ by less than a step are told apart by exact content.
+    Those from ``n_rows`` on come last. ``apart``: rows that differ by less than a step
+    are told apart by exact content.
     """
     outputs = _outputs(targets, units)
-    columns = [*standardised(x, scaling).T, *outputs.T]
-    hashed = _content_hash([jnp.rint(STEPS * column) for column in columns])
-    row = jnp.arange(len(hashed), dtype=jnp.int32)
-    hashed, order = jax.lax.sort((hashed, row), num_keys=1, is_stable=False)
+    columns = jnp.concatenate([standardised(x, scaling).T, outputs.T])
+    hashed = _content_hash(jnp.rint(STEPS * columns))
+    row = jnp.arange(len(x), dtype=jnp.int32)
+    hashed, order, same = _ranked(hashed, row, row < n_rows)
     if apart:
-        same = hashed[1:] == hashed[:-1]
         alike = jnp.append(same, False) | jnp.append(False, same)
         exact = mix_there(hashed ^ mix_there(_content_hash(columns)[order]))
         hashed = jnp.where(alike, exact, hashed)
-        pairs = hashed, order
-        hashed, order = jax.lax.sort(pairs, num_keys=1, is_stable=False)
-    return order, jnp.sum(hashed[1:] == hashed[:-1])
+        _, order, same = _ranked(hashed, order, row < n_rows)
+    return order, jnp.sum(same)
 
 
-def _content_hash(columns: Sequence[jax.Array]) -> jax.Array:
+def _ranked(
+    hashed: jax.Array, order: jax.Array, inside: jax.Array
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Sort hashes, those outside last, and mark those equal to the one before."""
+    last = np.uint64(2**64 - 1)
+    hashed = jnp.where(inside, jnp.minimum(hashed, last - np.uint64(1)), last)
+    pairs = hashed, order
+    hashed, order = jax.lax.sort(pairs, num_keys=1, is_stable=False)
+    return hashed, order, (hashed[1:] == hashed[:-1]) & inside[1:]
+
+
+def _content_hash(columns: jax.Array) -> jax.Array:
     """See `secret_jax.data.rows.content_hash`; of float32, none of them subnormal."""
-    state: Any = mix(np.uint64(ROW_ORDER))
-    for column in columns:
+
+    def with_column(state: jax.Array, column: jax.Array) -> tuple[jax.Array, None]:
         bits = jax.lax.bitcast_convert_type(column, jnp.uint32).astype(jnp.uint64)
         sign, size = bits >> np.uint64(31), bits & np.uint64(2**31 - 1)
         # The same number of 64 bits: not every device has these.
         wide = (size << np.uint64(29)) + np.uint64((1023 - 127) << 52)
         wide = jnp.where(size == 0, np.uint64(0), wide | sign << np.uint64(63))
-        state = mix_there(state ^ wide)
-    return state
+        return mix_there(state ^ wide), None
+
+    first = jnp.full(columns.shape[1], mix(np.uint64(ROW_ORDER)))
+    return jax.lax.scan(with_column, first, columns)[0]
 
 
-@program(static_argnames=("room",))
+@program()
 def _in_order(
     x: AnyArray,
     scaling: Scaling,
@@ -343,14 +347,10 @@ def _in_order(
     units: AnyArray,
     weight: AnyArray | None,
     order: AnyArray,
-    *,
-    room: int,
 ) -> tuple[jax.Array, jax.Array, jax.Array | None]:
-    """Encoded rows in an order, with room behind them; scaled targets; weights."""
-    last = jnp.full(room - len(order), order[-1])
-    found = standardised(x[jnp.append(order, last)], scaling)
+    """Encoded rows in an order; their scaled targets; their weights."""
     own = None if weight is None else weight[order]
-    return found, _scaled(targets[order], units), own
+    return standardised(x[order], scaling), _scaled(targets[order], units), own
 
 
 @program()

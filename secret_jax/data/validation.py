@@ -42,8 +42,10 @@ class CheckedRows(NamedTuple):
     """Validated input of a fit."""
 
     X: Any  # array or DataFrame of shape (n_rows, n_columns)
-    targets: np.ndarray  # (n_rows, n_outputs), float64
-    weight: np.ndarray  # (n_rows,), float64
+    # (n_rows, n_outputs), float64: perhaps the user's own, to which nobody writes.
+    targets: np.ndarray
+    # (n_rows,), float64: perhaps a read-only number, see `rows.unweighted`.
+    weight: np.ndarray
     target_names: tuple[str, ...] = ("y",)
     # (n_rows,), float64, see `secret_jax.data.rows.Rows`.
     group: np.ndarray | None = None

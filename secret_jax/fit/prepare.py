@@ -26,7 +26,7 @@ from secret_jax.fit.plan import Plan
 from secret_jax.fit.useful import are_many, with_useful_columns
 from secret_jax.losses.classes import ClassLoss
 from secret_jax.losses.interface import Loss
-from secret_jax.runtime.devices import on_accelerator
+from secret_jax.runtime.devices import is_out_of_memory, on_accelerator
 from secret_jax.runtime.progress import Stage
 
 # A tree is grown and pruned on this number of node samples, or on this share of the
@@ -109,23 +109,31 @@ def read_rows(
 def _in_order_there(plan: Plan, given: CheckedRows) -> tuple[TableSchema, Rows] | None:
     """Leave rows of an accelerator there, if all of them grow the tree.
 
-    None: they are few, are not plain numbers, repeat each other or tell the target.
+    None: they are few, are not plain numbers, repeat each other or tell the target;
+    the host would sort all columns for the bounds of tails; or the memory is too small.
     """
     n_rows = len(given.weight)
     every = _MANY_ROWS <= n_rows <= enough_rows(plan, n_rows)
+    every = every and not plan.columns.tail_share
     if not (every and plan.splits.compiled and on_accelerator()):
         return None
-    found = _measured_there(plan, given)
-    shards = None if found is None else found[0].columns
-    if found is None or not isinstance(shards, RowShards) or len(shards.parts) > 1:
+    found = _lying(plan, given)
+    if found is None or len(found[0].parts) > 1:
         return None
+    shards, learner = found
     few, targets = shards.take(np.arange(_LOOKED_AT)), given.targets[:_LOOKED_AT]
     tells = any((each[:, None] == targets).all(axis=0).any() for each in few.values)
-    if tells or are_many(found[0].schema, n_rows):
+    if tells or are_many(learner.attributes, n_rows):
         return None
-    tail_share = plan.columns.tail_share
-    schema = scaled_schema(plan.leaf.loss, found[0], None, tail_share)
-    rows = shards.in_hash_order(schema, given.targets, given.weight)
+    try:
+        if (source := _measured_there(shards, learner, given)) is None:
+            return None
+        schema = scaled_schema(plan.leaf.loss, source, None, 0.0)
+        rows = shards.in_hash_order(schema, given.targets, given.weight)
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        return None
     return None if rows is None else (schema, rows)
 
 
@@ -157,32 +165,39 @@ def _where_they_lie(
 ) -> tuple[TableSource, Learner] | None:
     """Leave many rows of plain numbers on their devices; None if it is not worth it."""
     n_rows = len(given.weight)
-    return _measured_there(plan, given) if enough_rows(plan, n_rows) < n_rows else None
+    found = _lying(plan, given) if enough_rows(plan, n_rows) < n_rows else None
+    source = None if found is None else _measured_there(*found, given)
+    return None if found is None or source is None else (source, found[1])
 
 
-def _measured_there(
-    plan: Plan, given: CheckedRows
-) -> tuple[TableSource, Learner] | None:
-    """Measure rows of plain numbers on their devices; None if they are none."""
-    X, weight, options = given.X, given.weight, plan.columns
+def _lying(plan: Plan, given: CheckedRows) -> tuple[RowShards, Learner] | None:
+    """Rows of plain numbers as they lie, to be measured; None if they are none."""
+    X, options = given.X, plan.columns
     chosen = options.categorical_features, options.split_features
     plain = chosen == (None, None) and options.use_regressors and not options.unused
     plain = plain and given.group is None and given.used is None
     if not (plain and given.on_device):
         return None
-    shards, names = as_they_lie(X).beside(given.y), given.target_names
-    sums, n_columns = shards.sums(weight), X.shape[1]
+    learner = Learner(options, given.target_names)
+    learner.begin([np.zeros(0, np.float32)] * X.shape[1])
+    return as_they_lie(X).beside(given.y), learner
+
+
+def _measured_there(
+    shards: RowShards, learner: Learner, given: CheckedRows
+) -> TableSource | None:
+    """Measure rows on their devices; None: not all of them are finite."""
+    weight, names = given.weight, given.target_names
+    sums, n_columns = shards.sums(weight), shards.shape[1]
     if sums is None:
         return None
-    learner = Learner(options, names)
-    learner.begin([np.zeros(0, np.float32)] * n_columns)
     of_targets = ColumnSums(*(each[n_columns:] for each in sums))
     if shards.targets is None:
         columns = list(given.targets.T)
         of_targets = column_sums(columns, names, weight, allow_missing=False)
     sums = ColumnSums(*(each[:n_columns] for each in sums))
     learner.measure(sums, of_targets)
-    return TableSource(learner.schema(), shards, given.targets, weight), learner
+    return TableSource(learner.schema(), shards, given.targets, weight)
 
 
 def _in_memory(
@@ -245,7 +260,7 @@ def scaled_schema(
     if not tail_share:
         return schema
     told = targets if loss.link == "identity" else None  # else no lines explain them
-    values = source.columns.take(index).values
+    values = source.on_host(index).columns.take(None).values
     return with_flat_tails(schema, values, told, weight, tail_share)
 
 

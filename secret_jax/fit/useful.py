@@ -20,7 +20,7 @@ from sklearn.model_selection import GroupKFold
 
 from secret_jax.data.learning import ColumnOptions
 from secret_jax.data.rows import Rows
-from secret_jax.data.schema import Role, TableSchema
+from secret_jax.data.schema import Attributes, Role, TableSchema
 from secret_jax.runtime.linalg import safe_divide
 
 # Regressors are many where there are fewer rows than so many for each of them.
@@ -42,7 +42,7 @@ _ABOVE, _FAR_ABOVE = 2.0, 3.5
 _PENALTY = 1e-3
 
 
-def are_many(schema: TableSchema, n_rows: int) -> bool:
+def are_many(schema: Attributes, n_rows: int) -> bool:
     """Whether there are too many numeric regressors for so many rows.
 
     Of fewer rows than folds none could be left out to choose among them.
