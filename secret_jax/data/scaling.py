@@ -62,16 +62,14 @@ def column_sums(
         values = np.array([column[rows] for column in columns], np.float64)
         row_weight = weight[rows]
         with np.errstate(over="ignore", invalid="ignore"):
-            total = values.sum(axis=1)
-            fine = np.isfinite(total).all()
+            fine = np.isfinite(values.sum())
             if not fine and (np.isinf(values).any() or not allow_missing):
                 for column, name in zip(columns, names, strict=True):
                     numbers(column, name, allow_missing)  # names the first bad value
             if not all_count(row_weight):
                 used = row_weight > 0
                 values, row_weight = values[:, used], row_weight[used]
-                total = values.sum(axis=1)
-            return _block_sums(values, row_weight, total)
+            return _block_sums(values, row_weight)
 
     return joint_sums(list(in_blocks(of_block, len(weight))))
 
@@ -101,10 +99,8 @@ def moments_of(
     return center, np.where(constant | (scale <= 0), 1.0, scale)
 
 
-def _block_sums(
-    values: np.ndarray, weight: np.ndarray, total: np.ndarray
-) -> ColumnSums:
-    """Sum a block over its rows, whose sums are ``total``; it is overwritten."""
+def _block_sums(values: np.ndarray, weight: np.ndarray) -> ColumnSums:
+    """Sum a block over its rows; it is overwritten."""
     lowest = values.min(axis=1, initial=np.inf)  # NaN where one is missing
     highest = values.max(axis=1, initial=-np.inf)
     missing_mass = np.zeros(len(values))
@@ -118,7 +114,7 @@ def _block_sums(
         values[missing] = 0.0
     # Not products of matrices: their threads would fight with those of other blocks.
     if share is None:
-        mass = np.full(len(values), float(len(weight)))
+        mass, total = np.full(len(values), float(len(weight))), values.sum(axis=1)
     else:
         mass, total = share.sum(axis=1), np.einsum("ij,ij->i", share, values)
     mean = safe_divide(total, mass)

@@ -11,6 +11,7 @@ import pytest
 from secret_jax.data.rows import (
     Rows,
     Table,
+    all_one,
     content_hash,
     hold_out,
     join,
@@ -20,6 +21,7 @@ from secret_jax.data.rows import (
     sampling_hash,
     sampling_limit,
     shuffled,
+    unweighted,
 )
 from secret_jax.fit.prepare import parts_of
 
@@ -226,6 +228,30 @@ def together(rows: Rows) -> np.ndarray:
     """Content and weight of every row, float64."""
     (x, codes), targets, weight, _ = rows
     return np.column_stack([x, codes, targets, weight])
+
+
+def test_rows_that_are_taken_are_those_of_their_places(rng):
+    x, targets = rng.normal(size=(70_000, 3)).astype("f4"), rng.normal(size=(70_000, 2))
+    codes = np.zeros((len(x), 0), np.int32)
+    rows = Rows(Table(x, codes), np.asfortranarray(targets), unweighted(len(x)))
+    index = rng.integers(len(x), size=90_000)
+    for some in (index, x[:, 0] > 0, slice(7, 700)):
+        found = rows.take(some)
+        np.testing.assert_array_equal(found.table.x, x[some])
+        np.testing.assert_array_equal(found.targets, targets[some])
+        assert all_one(found.weight)
+        assert len(found.weight) == len(found.targets)
+    with pytest.raises(IndexError):
+        rows.take(np.array([3, len(x)]))
+
+
+def test_targets_beside_rows_on_a_device_come_without_the_room_behind_them(rng):
+    x, targets = (jnp.asarray(rng.normal(size=(64, k)), jnp.float32) for k in (3, 1))
+    codes = np.zeros((50, 0), np.int32)
+    found = Rows(Table(x, codes), targets, np.ones(50)).on_host()
+    assert isinstance(found.targets, np.ndarray)
+    np.testing.assert_array_equal(found.targets, targets[:50])
+    assert found.table.x.shape == (50, 3)
 
 
 def test_parts_are_joined_in_their_order(rng):

@@ -6,6 +6,8 @@ import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from schemas import learn_schema
 
@@ -46,6 +48,25 @@ def assert_same(found: Rows, expected: Rows):
 
 
 # A sample
+
+
+def test_a_sample_is_read_once_and_kept_by_its_source(rng):
+    source = device_rows(rng.normal(size=(5000, 2)).astype("f4"), rng.normal(size=5000))
+    index, kept = source.below(700), dict(vars(source.columns))
+    first = source.on_host(index)
+    assert replace(source, schema=source.schema).on_host(index).columns is first.columns
+    assert source.on_host(index - 1).columns is not first.columns
+    assert vars(source.columns).keys() == kept.keys()
+
+
+@pytest.mark.parametrize("n_rows", [400, 4000])  # the second is sampled
+def test_frames_without_arrays_behind_their_columns(rng, n_rows):
+    X = np.tile(rng.normal(size=(n_rows // 2, 2)), (2, 1))  # every row is a copy
+    frame = pl.DataFrame({"a": X[:, 0], "b": X[:, 1]})
+    known = pd.DataFrame({"a": X[:, 0], "b": X[:, 1]})
+    model = SecretRegressor(**SMALL, distill=False, oblique=False)
+    found, expected = (model.fit(x, X.sum(axis=1)).predict(x) for x in (frame, known))
+    np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize(

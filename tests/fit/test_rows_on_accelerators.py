@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from benchmarks.device.counting import as_on_accelerator, counted
-from secret_jax import SecretRegressor
+from secret_jax import Ridge, SecretRegressor
 from secret_jax.data import rows, shards
 from secret_jax.data.encoding import encode
 from secret_jax.data.rows import Rows
@@ -50,7 +50,7 @@ def there(values):
         return jax.device_put(values)
 
 
-def prepared(X, y, weight=None):
+def prepared(X, y, weight=None, **changes):
     """What `paper` learns of rows before it grows a tree."""
     found = []
 
@@ -58,12 +58,13 @@ def prepared(X, y, weight=None):
         found.append(preparing.prepare(*arguments))
         raise Stop
 
+    model = SecretRegressor.paper(random_state=0).set_params(**changes)
     with (
         mock.patch.object(alternatives, "prepare", prepare),
         as_on_accelerator(),
         pytest.raises(Stop),
     ):
-        SecretRegressor.paper(random_state=0).fit(X, y, sample_weight=weight)
+        model.fit(X, y, sample_weight=weight)
     return found[0]
 
 
@@ -143,10 +144,12 @@ def test_a_sample_and_all_rows_are_read_where_their_targets_lie():
     assert_alike(tree, expected)
 
 
-@pytest.mark.parametrize("kind", ["copies", "gap", "copy of y", "few", "weightless"])
-def test_what_the_device_cannot_decide_the_host_does(rng, kind):
-    X, y = numbers(rng, "plain")
-    weight = None
+@pytest.mark.parametrize(
+    "kind", ["copies", "gap", "copy of y", "few", "weightless", "tails", "memory"]
+)
+def test_what_the_device_cannot_decide_the_host_does(rng, kind, monkeypatch):
+    X, y = numbers(rng, "far tails" if kind == "tails" else "plain")
+    weight, changes = None, {}
     if kind == "copies":
         X, y = np.concatenate([X, X[:99]]), np.concatenate([y, y[:99]])
     elif kind == "gap":
@@ -158,12 +161,19 @@ def test_what_the_device_cannot_decide_the_host_does(rng, kind):
         X, y = X[:900], y[:900]
     elif kind == "weightless":
         weight = (np.arange(N_ROWS) % 5 > 0).astype(float)
+    elif kind == "tails":
+        changes["leaf__tail_share"] = 0.005
+    elif kind == "memory":
+        full = mock.Mock(side_effect=jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED:"))
+        monkeypatch.setattr(shards, "_hash_order", full)
     with (
         nullcontext()
         if kind != "copy of y"
         else pytest.warns(match="equals the target")
     ):
-        on_host, found = (prepared(each, y, weight).rows for each in (X, there(X)))
+        on_host, found = (
+            prepared(each, y, weight, **changes).rows for each in (X, there(X))
+        )
     pairs = zip(*map(jax.tree.leaves, (found, on_host)), strict=True)
     for own, other in pairs:
         assert isinstance(own, np.ndarray)
@@ -176,6 +186,7 @@ def test_what_the_device_cannot_decide_the_host_does(rng, kind):
         {"prune": HoldOut(fraction=0.3)},  # grows the tree again
         {"prune": CrossValidation(n_folds=3, n_repeats=1)},
         {"prune": None},
+        {"leaf__tail_share": 0.005},  # bounds of tails are the host's
         {"loss": "auto"},
         {"refine": "tao"},
         {"refine": "soft"},
@@ -184,8 +195,10 @@ def test_what_the_device_cannot_decide_the_host_does(rng, kind):
 )
 def test_whatever_wants_rows_gets_them(changes):
     X, y = numbers(np.random.default_rng(0), "plain")
-    options = {"splits": RssSplits(max_samples=None), "max_depth": 2}
-    model = SecretRegressor(**options | changes, oblique=False, min_samples_leaf=200)
+    leaf = Ridge(tail_share=0.0)
+    model = SecretRegressor(
+        leaf=leaf, splits=RssSplits(max_samples=None), max_depth=2, oblique=False
+    ).set_params(min_samples_leaf=200, **changes)
     y = np.exp(0.2 * y)
     with as_on_accelerator():
         trees = [model.fit(each, y).tree_ for each in (X, there(X))]
@@ -211,6 +224,18 @@ def test_slices_stay_on_the_device_and_others_come_from_it(rng):
     assert_same_rows(lying.take(slice(1900, None)), own.take(slice(1900, None)))
     assert_same_rows(lying.take(slice(700)), own.take(slice(700)))
     assert lying.take(slice(2900)).table.x is lying.table.x
-    some = np.array([5, 2999, 0])
-    assert isinstance(lying.take(some).table.x, np.ndarray)
-    np.testing.assert_allclose(lying.take(some).table.x, own.take(some).table.x)
+    for some in (np.array([5, 2999, 0]), slice(1, 90, 4), slice(9, 2, -1)):
+        assert isinstance(lying.take(some).table.x, np.ndarray)
+        np.testing.assert_allclose(lying.take(some).table.x, own.take(some).table.x)
+
+
+def test_other_numbers_of_rows_need_no_other_program(rng):
+    X, y = numbers(rng, "plain")
+    several = []
+    for n_rows in (N_ROWS, N_ROWS - 7):
+        with counted() as demands:
+            prepared(there(X[:n_rows]), y[:n_rows])
+        kinds = demands.starts.keys()
+        several.append({kind for kind in kinds if "_order " in kind})
+    assert len(several[0]) == 2
+    assert several[1] == several[0]
