@@ -14,6 +14,7 @@ from random_trees import encode, random_rows, random_tree
 
 from secret_jax import SecretRegressor
 from secret_jax.data.rows import Table
+from secret_jax.data.schema import Role
 from secret_jax.data.shards import encoded_block
 from secret_jax.inspect.equations import LinearSplit, conditions_at, rounded_split
 from secret_jax.tree.plain import _factors, plain_number, with_plain_splits
@@ -167,22 +168,75 @@ def test_sums_are_rounded_as_by_all_rows(case, n_rows):
     np.testing.assert_array_equal(paths_of(plain, table), path)
 
 
+def test_sparse_sums_of_a_wide_table_are_rounded_as_by_all_rows():
+    """Columns that no sum uses may have any scale, or none."""
+    rng, n = np.random.default_rng(7), 90
+    tree, unused = random_tree(7, 12, kinds=(2,)), (11, 50)
+    direction = np.zeros((tree.n_nodes, n), np.float32)
+    for own in direction:
+        columns = rng.choice(np.delete(np.arange(n), unused), 4, replace=False)
+        own[columns] = rng.normal(size=4)
+    center, scale = rng.normal(size=n), rng.uniform(0.1, 9.0, n)
+    scale[list(unused)] = 0.0, np.inf
+    positions = tuple(range(n))
+    schema = dataclasses.replace(
+        tree.schema,
+        names=tuple(f"x{i}" for i in range(n)),
+        roles=(Role.REGRESSOR,) * n,
+        continuous=positions,
+        n_regressors=n,
+        discrete=(),
+        categories=(),
+        center=center,
+        scale=scale,
+    )
+    coefficient = np.zeros((tree.n_nodes, 1, 1 + n))
+    tree = dataclasses.replace(
+        tree, schema=schema, direction=direction, coefficient=coefficient
+    )
+    x = rng.normal(size=(2000, n)).astype(np.float32)
+    table = Table(x, np.zeros((len(x), 0), np.int32))
+    plain, path = with_plain_splits(tree, table), paths_of(tree, table)
+    n_rounded = 0
+    for node in np.flatnonzero(~tree.is_leaf).tolist():
+        here = path[tree.depth[node]] == node
+        left = path[tree.depth[node] + 1][here] == tree.left[node]
+        if left.any() and not left.all():
+            direction, threshold = by_all_rows(tree, node, x[here], left)
+            np.testing.assert_array_equal(plain.direction[node], direction)
+            assert plain.threshold[node] == threshold
+            n_rounded += bool((direction != tree.direction[node]).any())
+    assert n_rounded >= 5
+
+
 def test_no_row_moves_further_than_the_window_says():
-    tree = random_tree(3, 12, kinds=(2,))
-    ones, schema = np.flatnonzero(~tree.is_leaf), tree.schema
+    tree, windows = random_tree(3, 12, kinds=(2,)), []
     reach = np.array([3.0, 0.5, 7.0, 2.0, 1e-3], np.float32)
-    factors, windows = _factors(tree, ones.tolist(), reach)
-    direction = tree.direction[ones].astype(np.float64)
-    for one, own in enumerate(direction):
-        first = np.abs(own).argmax()
-        given = own / schema.scale * schema.scale[first] / abs(own[first])
-        for factor, window in zip(factors[one], windows[one], strict=True):
+    for effect in tree.direction[~tree.is_leaf].astype(np.float64):
+        used = np.argsort(-np.abs(effect))
+        effect, most = effect[used], reach[used]
+        center, scale = tree.schema.center[used], tree.schema.scale[used]
+        factors, window = _factors(effect, center, scale, most)
+        unit = abs(effect[0]) / scale[0]
+        exact = effect / scale / unit
+        for factor, far in zip(factors, window, strict=True):
             # Of two rows as far apart as can be, in units of the direction.
-            row = reach * np.sign(factor - given)
-            moved = (factor - given) @ (2.0 * row * schema.scale)
-            moved *= abs(own[first]) / schema.scale[first]
-            assert moved < window < moved + 1e-3
+            row = most * np.sign(factor - exact)
+            moved = (factor - exact) @ (2.0 * row * scale) * unit
+            assert moved < far < moved + 1e-3
+        windows.append(window)
     assert (np.diff(windows, axis=1) < 0).mean() > 0.9
+
+
+@pytest.mark.parametrize("fraction", [0.0, 0.25])
+def test_a_column_is_whole_only_if_all_of_its_rows_are(fraction):
+    tree, table = random_tree(0, 4), encode(random_rows(0, 300))
+    schema, x = tree.schema, table.x.copy()
+    value = np.arange(len(x)) % 40.0
+    value[200] += fraction  # long after the first rows
+    x[:, 4] = (value - schema.center[4]) / schema.scale[4]
+    whole = with_plain_splits(tree, table._replace(x=x)).schema.whole
+    assert (schema.continuous[4] in whole) == (fraction == 0)
 
 
 def whole_table(n_rows: int = 400) -> tuple[pd.DataFrame, np.ndarray]:
