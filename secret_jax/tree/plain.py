@@ -40,7 +40,9 @@ _GLANCE = 64
 _WIDE = 64
 # Relative errors of a sum of float32, and of float64 numbers, for each of its terms:
 # eight roundings, of two projections and two checks, and slack. A device adds up in
-# another order: it may send a row nearer than a float32 step to a threshold elsewhere.
+# another order: it may send a row within a float32 step of a threshold the other way,
+# while statistics are those of before. Errors of terms rather cancel than add up there,
+# so gaps that are narrower than what is lost in one term are left alone.
 _LOST_32, _LOST_64, _MORE_TERMS = 8 * 2.0**-24, 8 * 2.0**-53, 4
 _Rounded = tuple[np.ndarray, np.float32]  # direction and threshold
 
@@ -209,12 +211,12 @@ def _plain_axis(tree: Tree, one: int, x: np.ndarray, n_left: int) -> _Rounded | 
 
 def _factors(
     direction: np.ndarray, center: np.ndarray, scale: np.ndarray, reach: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Factors of a sum, of one digit and of more, (n_digits, n_columns).
 
     Also how far from the extreme of its side, along the direction as it was, a row of
-    numbers up to ``reach`` may lie and yet become one, (n_digits,). Columns come in the
-    order of their effects.
+    numbers up to ``reach`` may lie and yet become one, and which gap of the sum float32
+    might close, (n_digits,). Columns come in the order of their effects.
     """
     unit = abs(direction[0] / scale[0])
     exact = direction / scale / unit
@@ -228,8 +230,8 @@ def _factors(
     moved = (np.abs(factor - exact) * scale * unit) @ reach
     spread = np.abs(direction) @ reach + moved
     most = (np.abs(factor) * unit) @ (np.abs(center) + scale * reach)
-    n_terms = len(scale) + _MORE_TERMS
-    return factor, 2.0 * moved + n_terms * (_LOST_32 * spread + _LOST_64 * most)
+    lost, n_terms = _LOST_32 * spread, len(scale) + _MORE_TERMS
+    return factor, 2.0 * moved + n_terms * (lost + _LOST_64 * most), lost / unit
 
 
 def _plain_sum(
@@ -245,7 +247,7 @@ def _plain_sum(
     used = order[: np.count_nonzero(direction)]
     center, scale = tree.schema.center[used], tree.schema.scale[used]
     effect = direction[used].astype(np.float64)
-    factors, window = _factors(effect, center, scale, reach[used])
+    factors, window, least = _factors(effect, center, scale, reach[used])
     distance = rows @ direction
     left, right = distance[:n_left], distance[n_left:]
     np.subtract(left.max(), left, out=left)
@@ -255,7 +257,7 @@ def _plain_sum(
         x, last = rows.take(near, axis=0), near.searchsorted(n_left)
         total = (center + scale * x[:, used].astype(np.float64)) @ factors.T
         low, high = total[:last].max(axis=0), total[last:].min(axis=0)
-        clear = np.flatnonzero(low < high).tolist()
+        clear = np.flatnonzero(high - low > least).tolist()
         if not clear or clear[0] >= fewest:
             break
     for digit in clear:

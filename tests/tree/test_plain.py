@@ -85,13 +85,16 @@ def test_thresholds_are_the_shortest_decimals_between_the_rows(seed):
         assert shorter > high - MARGIN * gap - close
 
 
-def by_all_rows(tree: Tree, node: int, x: np.ndarray, left: np.ndarray):
+def by_all_rows(
+    tree: Tree, node: int, x: np.ndarray, left: np.ndarray, reach: np.ndarray
+):
     """Round a sum by all rows of its node, digit by digit; what it was if none fits."""
     schema, given = tree.schema, tree.direction[node].astype(np.float64)
     used = np.flatnonzero(given)
     used = used[np.argsort(-np.abs(given[used]), kind="stable")]
     center, scale = schema.center[used], schema.scale[used]
-    factor = given[used] / scale / abs(given[used[0]] / scale[0])
+    unit = abs(given[used[0]] / scale[0])
+    factor = given[used] / scale / unit
     value = center + scale * x[:, used].astype(np.float64)
     for digits in range(1, 6):
         step = 10.0**-digits * np.linalg.norm(factor * scale) / scale
@@ -100,7 +103,9 @@ def by_all_rows(tree: Tree, node: int, x: np.ndarray, left: np.ndarray):
         plain[0] = factor[0]
         total = value @ plain
         low, high = total[left].max(), total[~left].min()
-        if low < high:
+        # Eight roundings of float32.
+        terms = np.abs(given[used]) / unit + np.abs(plain - factor) * scale
+        if high - low > 2.0**-21 * (terms @ reach[used]):
             margin, size = MARGIN * (high - low), np.linalg.norm(plain * scale)
             at = plain_number(low + margin, high - margin)
             new = np.zeros(len(given), np.float32)
@@ -154,13 +159,13 @@ def test_sums_are_rounded_as_by_all_rows(case, n_rows):
             threshold[node] = np.sort(projection)[max(last, 0)]
             tree = dataclasses.replace(tree, threshold=threshold)
     path, n_rounded = paths_of(tree, table), 0
-    plain = with_plain_splits(tree, table)
+    plain, reach = with_plain_splits(tree, table), np.abs(x).max(axis=0)
     for node in np.flatnonzero(~tree.is_leaf):
         here = path[tree.depth[node]] == node
         left = path[tree.depth[node] + 1][here] == tree.left[node]
         expected = tree.direction[node], tree.threshold[node]
         if left.any() and not left.all():
-            expected = by_all_rows(tree, int(node), x[here], left)
+            expected = by_all_rows(tree, int(node), x[here], left, reach)
         np.testing.assert_array_equal(plain.direction[node], expected[0])
         assert plain.threshold[node] == expected[1]
         n_rounded += bool(plain.threshold[node] != tree.threshold[node])
@@ -197,12 +202,12 @@ def test_sparse_sums_of_a_wide_table_are_rounded_as_by_all_rows():
     x = rng.normal(size=(2000, n)).astype(np.float32)
     table = Table(x, np.zeros((len(x), 0), np.int32))
     plain, path = with_plain_splits(tree, table), paths_of(tree, table)
-    n_rounded = 0
+    n_rounded, reach = 0, np.abs(x).max(axis=0)
     for node in np.flatnonzero(~tree.is_leaf).tolist():
         here = path[tree.depth[node]] == node
         left = path[tree.depth[node] + 1][here] == tree.left[node]
         if left.any() and not left.all():
-            direction, threshold = by_all_rows(tree, node, x[here], left)
+            direction, threshold = by_all_rows(tree, node, x[here], left, reach)
             np.testing.assert_array_equal(plain.direction[node], direction)
             assert plain.threshold[node] == threshold
             n_rounded += bool((direction != tree.direction[node]).any())
@@ -216,7 +221,7 @@ def test_no_row_moves_further_than_the_window_says():
         used = np.argsort(-np.abs(effect))
         effect, most = effect[used], reach[used]
         center, scale = tree.schema.center[used], tree.schema.scale[used]
-        factors, window = _factors(effect, center, scale, most)
+        factors, window, _ = _factors(effect, center, scale, most)
         unit = abs(effect[0]) / scale[0]
         exact = effect / scale / unit
         for factor, far in zip(factors, window, strict=True):
@@ -226,6 +231,20 @@ def test_no_row_moves_further_than_the_window_says():
             assert moved < far < moved + 1e-3
         windows.append(window)
     assert (np.diff(windows, axis=1) < 0).mean() > 0.9
+
+
+@pytest.mark.parametrize(("gap", "rounded"), [(5e-7, False), (1e-3, True)])
+def test_a_sum_is_kept_where_float32_might_close_the_gap(gap, rounded):
+    """A device that adds up in another order sends rows beside it as processors do."""
+    tree = random_tree(1, 2, kinds=(2,))
+    direction, threshold = np.zeros_like(tree.direction), tree.threshold.copy()
+    direction[0, 0], threshold[0] = 1.0, gap / 4
+    tree = dataclasses.replace(tree, direction=direction, threshold=threshold)
+    x = np.ones((20, direction.shape[1]), np.float32)
+    x[:, 0] = np.linspace(-3, 3, len(x))
+    x[9:11, 0] = -gap / 2, gap / 2
+    plain = with_plain_splits(tree, Table(x, np.zeros((len(x), 2), np.int32)))
+    assert (plain.threshold[0] != threshold[0]) == rounded
 
 
 @pytest.mark.parametrize("fraction", [0.0, 0.25])
