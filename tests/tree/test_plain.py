@@ -20,6 +20,7 @@ from secret_jax.inspect.equations import LinearSplit, conditions_at, rounded_spl
 from secret_jax.tree.plain import _factors, plain_number, with_plain_splits
 from secret_jax.tree.routing import apply, paths_of
 from secret_jax.tree.structure import SplitKind, Tree
+from secret_jax.tree.totals import in_order, in_slices
 
 MARGIN = 0.1  # of the gap between the rows on the two sides
 
@@ -332,3 +333,20 @@ def test_gates_keep_rows_on_their_sides_and_lie_between_whole_numbers():
     assert at["hard"] == pytest.approx(np.rint(at["hard"]), abs=1e-2)
     margin = MARGIN * (high - low)
     assert low + margin <= at["soft"] <= high - margin
+
+
+@pytest.mark.parametrize("n_rows", [500, 1 << 16, (1 << 16) + 9])
+def test_rows_of_every_node_are_a_slice(n_rows):
+    tree = random_tree(5, 9)
+    leaves = np.flatnonzero(tree.is_leaf)
+    last = in_order(tree)[-1]  # no row comes there: its slice starts at the end
+    leaf = np.random.default_rng(0).choice(leaves[leaves != last], n_rows)
+    order, start, stop = in_slices(tree, leaf)
+    above = leaf.copy()
+    for _ in range(tree.max_depth + 1):
+        for node in np.unique(above[above >= 0]).tolist():
+            here = np.sort(order[start[node] : stop[node]])
+            assert np.isin(np.flatnonzero(above == node), here).all()
+        above = np.where(above >= 0, tree.parent[above], -1)
+    assert start[last] == stop[last] == stop[0] == n_rows
+    assert (stop - start).sum() == (tree.depth[leaf] + 1).sum()
