@@ -37,6 +37,7 @@ from secret_jax.runtime.shapes import Scratch, slice_positions
 from secret_jax.tree.reshape import joined, separated
 from secret_jax.tree.routing import apply, values
 from secret_jax.tree.structure import Tree
+from secret_jax.tree.totals import in_slices
 from secret_jax.tree.walk import descend
 
 # Of parts with no more rows all trees are looked at together.
@@ -342,8 +343,8 @@ def node_errors(
 
     def block(part: slice) -> np.ndarray:
         leaf = apply(tree, table.take(part))
-        start, stop = _slices(tree, np.bincount(leaf, minlength=tree.n_nodes))
-        order = part.start + np.argsort(start[leaf], kind="stable")
+        order, start, stop = in_slices(tree, leaf)
+        order += part.start
         x = table.x.take(order, axis=0)
         x, last = x[:, : tree.schema.n_regressors].astype(np.float64), 0
         value = np.empty((np.sum(stop - start), tree.n_outputs))
@@ -360,16 +361,3 @@ def node_errors(
         return np.bincount(node, rows.weight[row] * losses, tree.n_nodes)
 
     return np.sum(list(in_blocks(block, rows.n_rows)), axis=0)
-
-
-def _slices(tree: Tree, count: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Slices of rows of nodes, sorted by where their leaf, of ``count``, starts."""
-    inner = np.flatnonzero(~tree.is_leaf).tolist()
-    left, right = tree.left.tolist(), tree.right.tolist()
-    length, start = count.tolist(), [0] * tree.n_nodes
-    for node in inner[::-1]:  # children come after their parents
-        length[node] = length[left[node]] + length[right[node]]
-    for node in inner:
-        start[left[node]] = start[node]
-        start[right[node]] = start[node] + length[left[node]]
-    return np.array(start), np.array(start) + length

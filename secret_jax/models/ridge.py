@@ -151,8 +151,8 @@ def _ridge_by_cross_validation(
         positive = vector * np.maximum(value, 0.0)[:, None, :]
         correlation[some] = np.matmul(positive, vector.transpose(0, 2, 1))
         again = penalty_paths(correlation[some], slope[some], _STRENGTHS)
-        for every, part in zip(paths, again, strict=True):
-            every[some] = part
+        for number, part in zip(paths, again, strict=True):
+            number[some] = part
     stays = np.clip(slope.shape[1] - _STRENGTHS * paths.trace, 0.0, slope.shape[1])
     degrees = 1.0 + price[:, None] * stays
     error = variance[:, None] - paths.explained - _STRENGTHS * paths.change

@@ -278,10 +278,8 @@ def _moments(
 ) -> Float[np.ndarray, "n_nodes n_regressors n_regressors"]:
     """Second moments of what varies in nodes, blended with those of the parents."""
     n, schema, weight = statistics.n_regressors, tree.schema, statistics.weight
-    inputs, discrete = (
-        np.array(schema.input_columns, int),
-        np.array(schema.discrete, int),
-    )
+    inputs = np.array(schema.input_columns, int)
+    discrete = np.array(schema.discrete, int)
     asked = np.zeros((tree.n_nodes, 1 + max([*inputs, *discrete], default=0)), bool)
     used = np.zeros_like(asked)
     for kind, column in ((SplitKind.AXIS, inputs), (SplitKind.DISCRETE, discrete)):
@@ -305,10 +303,8 @@ def _moments(
     covariance[fixed] = 0.0
     covariance.transpose(0, 2, 1)[fixed] = 0.0
     for several in np.flatnonzero((count > 1) & asked[:, : len(count)].any(axis=0)):
-        place, node = (
-            np.flatnonzero(column == several),
-            np.flatnonzero(asked[:, several]),
-        )
+        place = np.flatnonzero(column == several)
+        node = np.flatnonzero(asked[:, several])
         square, axes = np.linalg.eigh(scatter[np.ix_(node, place, place)])
         noise = rounding[node] * square.max(axis=1, initial=0.0)
         varies = square > np.maximum(least[node], noise)[:, None]
@@ -333,10 +329,8 @@ def _sets(
     found = [np.zeros((n_nodes, n, 0))]
     for place in levels.values() if some else ():
         number = np.arange(len(place) - 1)
-        member, before = (
-            np.zeros((n_nodes, n, len(number))),
-            np.zeros((n_nodes, 1), int),
-        )
+        member = np.zeros((n_nodes, n, len(number)))
+        before = np.zeros((n_nodes, 1), int)
         for sign in (-1, 1):
             size = np.maximum(sign * slopes[:, place], 0.0)
             rank = np.argsort(np.argsort(-size, axis=1, kind="stable"), axis=1)
@@ -366,7 +360,7 @@ def _short(
     whole = np.einsum("ni,ni->n", full, projected[:, :, 0])
     chosen, unexplained = np.full(moment.shape, -1), whole.copy()
     going = np.arange(len(full))
-    # Below nothing nobody gets: only the last try counts.
+    # No equation is within a negative limit: then only the last try counts.
     for copy in _COPIES if (limit >= 0).any() else _COPIES[-1:]:
         chosen[going], unexplained[going] = selected_forward(
             gram[going], moment[going], whole[going], limit[going], copy
@@ -374,13 +368,13 @@ def _short(
         going = np.flatnonzero(unexplained > limit)
         if not len(going):
             break
-    chosen, inverse, slopes = _backward(gram, moment, chosen, whole, limit)
+    chosen, inverse, of_chosen = _backward(gram, moment, chosen, whole, limit)
     columns = np.broadcast_to(np.eye(full.shape[1]), covariance.shape)
     member = np.concatenate([columns, sets], axis=2)
     of_terms = np.take_along_axis(member, chosen[:, None], axis=2)
     of_terms = of_terms * (chosen >= 0)[:, None]
     variance = np.einsum("nij,nij->ni", of_terms @ inverse, of_terms)
-    slopes = (of_terms @ slopes[:, :, None])[:, :, 0]
+    slopes = (of_terms @ of_chosen[:, :, None])[:, :, 0]
     slopes = np.where((unexplained <= limit)[:, None], slopes, full)
     known = (variance > 0) | (slopes == 0)
     return slopes, np.where(known, np.maximum(variance, 0.0), np.nan)
@@ -411,18 +405,18 @@ def _backward(
     """
     most = np.count_nonzero(chosen >= 0, axis=1).max(initial=0)
     chosen = chosen[:, :most].copy()
-    inverses, every = np.zeros((len(chosen), most, most)), np.zeros((len(chosen), most))
+    inverses, slopes = np.zeros((len(chosen), most, most)), np.zeros(chosen.shape)
     going = np.flatnonzero((chosen >= 0).any(axis=1))
     while len(going):
         own = chosen[going]
         inverse, wanted = _inside(gram[going], moment[going], own)
-        slopes = (inverse @ wanted[:, :, None])[:, :, 0]
-        inverses[going], every[going] = inverse, slopes
-        unexplained = variance[going] - np.einsum("ni,ni->n", wanted, slopes)
+        slope = (inverse @ wanted[:, :, None])[:, :, 0]
+        inverses[going], slopes[going] = inverse, slope
+        unexplained = variance[going] - np.einsum("ni,ni->n", wanted, slope)
         # Of near copies rounding may make a variance negative: one can be spared.
         variances = np.einsum("nii->ni", inverse)
         known = variances > 0
-        worth = np.where(known, slopes**2 / np.where(known, variances, 1.0), 0.0)
+        worth = np.where(known, slope**2 / np.where(known, variances, 1.0), 0.0)
         worth = np.where(own >= 0, worth, np.inf)
         least = worth.min(axis=1)
         near = worth[:, ::-1] <= (1.0 + TIE_OF_TERMS) * least[:, None]
@@ -432,6 +426,6 @@ def _backward(
         going, last = going[spared], last[spared]
         chosen[going, last] = -1
         none = (chosen[going] < 0).all(axis=1)
-        inverses[going[none]], every[going[none]] = 0.0, 0.0
+        inverses[going[none]], slopes[going[none]] = 0.0, 0.0
         going = going[~none]
-    return chosen, inverses, every
+    return chosen, inverses, slopes

@@ -5,7 +5,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from contextvars import copy_context
 from functools import cache, partial
 from typing import Any, TypeVar
@@ -25,15 +25,29 @@ _THREAD = threading.local()
 _POOLS: dict[int, ThreadPoolExecutor] = {}
 # Libraries with threads of their own; to find them takes some milliseconds.
 _LIBRARIES = cache(ThreadpoolController)
+# The limit of products, and a None for every block that is inside it as well.
+_LIMITS: list[Any] = []
+_LIMITING = threading.Lock()
 
 
-def one_thread_for_products() -> AbstractContextManager[Any]:
+@contextmanager
+def one_thread_for_products() -> Iterator[None]:
     """Limit NumPy's matrix products to one thread inside a with block.
 
     Beside our own threads more would be in the way: a table of a hundred columns took
-    six times as long.
+    six times as long. Threads of Python may be in such blocks at once: the last one to
+    leave gives the products their threads back.
     """
-    return _LIBRARIES().limit(limits=1, user_api="blas")
+    with _LIMITING:
+        limit = _LIBRARIES().limit
+        _LIMITS.append(None if _LIMITS else limit(limits=1, user_api="blas"))
+    try:
+        yield
+    finally:
+        with _LIMITING:
+            last = _LIMITS.pop()
+            if last is not None:
+                last.restore_original_limits()
 
 
 def in_blocks(

@@ -6,8 +6,8 @@ and text, code and prediction agree on it.
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from secret_jax.data.schema import TableSchema
 from secret_jax.runtime.parallel import one_thread_for_products
 from secret_jax.tree.routing import apply
 from secret_jax.tree.structure import SplitKind, Tree
-from secret_jax.tree.totals import leaf_totals, levels_of_splits
+from secret_jax.tree.totals import in_slices
 from secret_jax.tree.walk import left_of
 
 # A threshold keeps this share of the gap between the rows on its two sides from both.
@@ -38,17 +38,13 @@ _SOME_DIGITS = 3
 _GLANCE = 64
 # Rows of few columns that NumPy reads as one.
 _WIDE = 64
-# Relative errors of a sum of float32, and of float64 numbers, for each of its terms.
-_LOST_32, _LOST_64 = 2.0**-21, 2.0**-50
+# Relative errors of a sum of float32, and of float64 numbers, for each of its terms:
+# eight roundings, of two projections and two checks, and slack. A device adds up in
+# another order: it may send a row within a float32 step of a threshold the other way,
+# while statistics are those of before. Errors of terms rather cancel than add up there,
+# so gaps that are narrower than what is lost in one term are left alone.
+_LOST_32, _LOST_64, _MORE_TERMS = 8 * 2.0**-24, 8 * 2.0**-53, 4
 _Rounded = tuple[np.ndarray, np.float32]  # direction and threshold
-
-
-class _Sides(NamedTuple):
-    """Rows that a comparison sends both ways, those on its left first."""
-
-    one: int
-    x: np.ndarray  # (n_rows, n_columns), float32
-    n_left: int
 
 
 def with_plain_splits(tree: Tree, table: Table) -> Tree:
@@ -57,33 +53,63 @@ def with_plain_splits(tree: Tree, table: Table) -> Tree:
     Each keeps its way (of more than 65,536 the first ones do), and a gate stays between
     them. The new schema knows which columns hold whole numbers only.
     """
-    table = table.take(slice(min(len(table.codes), ROWS_LOOKED_AT))).on_host()
+    table = table.take(slice(ROWS_LOOKED_AT)).on_host()
+    # By the tree as it came: what sends its rows may be made already (`once`).
     leaf = apply(tree, table) if tree.n_leaves > 1 else None
     reach = _reach(table.x)
     whole = _whole_columns(tree.schema, table.x, reach)
     tree = replace(tree, schema=replace(tree.schema, whole=whole))
     if leaf is None:
         return tree
-    order, start, stop = _in_slices(tree, leaf)
+    order, start, stop = in_slices(tree, leaf)
     table = table.take(order)
-    alone, several = list[_Sides](), list[int]()
+    threshold, direction = tree.threshold.copy(), tree.direction.copy()
     free = ~tree.is_leaf & np.isfinite(tree.gain)  # others were fixed
-    for node in np.flatnonzero(free).tolist():
-        if (tree.further == node).any():
-            several.append(node)
-        else:
-            n_left = stop[tree.left[node]] - start[node]
-            alone.append(_Sides(node, table.x[start[node] : stop[node]], n_left))
     # Lanes that a product leaves empty may be anything.
     with one_thread_for_products(), np.errstate(invalid="ignore"):
-        found = _plain(tree, alone, reach)
-        for node in several:
-            own = table.take(slice(start[node], stop[node]))
-            found |= _plain_together(tree, node, own, reach)
-    threshold, direction = tree.threshold.copy(), tree.direction.copy()
-    for one, rounded in found.items():
-        direction[one], threshold[one] = rounded
+        for node in np.flatnonzero(free).tolist():
+            rows = table.take(slice(start[node], stop[node]))
+            n_left = stop[tree.left[node]] - start[node]
+            for one, rounded in _plain_node(tree, node, rows, n_left, reach):
+                direction[one], threshold[one] = rounded
     return replace(tree, threshold=threshold, direction=direction)
+
+
+def _plain_node(
+    tree: Tree, node: int, rows: Table, n_left: int, reach: np.ndarray
+) -> Iterator[tuple[int, _Rounded]]:
+    """Round the comparisons of a node, several one after the other."""
+    several = tree.comparisons_at(node)
+    if len(several) == 1:
+        rounded = _plain(tree, node, rows.x, n_left, reach)
+        if rounded is not None:
+            yield node, rounded
+        return
+    at, larger = np.full(len(rows.x), 0), tree.larger_left[tree.node_of]
+    holds = np.array([left_of(tree, larger, rows, at + one) for one in several])
+    for place, one in enumerate(several):
+        # No row that fails one comparison may come to meet all of them.
+        others = np.delete(holds, place, axis=0).all(axis=0)
+        left = np.flatnonzero(others & holds[place])
+        right = np.flatnonzero(others & ~holds[place])
+        x = rows.x.take(np.append(left, right), axis=0)
+        rounded = _plain(tree, one, x, len(left), reach)
+        if rounded is not None:
+            yield one, rounded
+            holds[place] = rows.x @ rounded[0] <= rounded[1]
+
+
+def _plain(
+    tree: Tree, one: int, x: np.ndarray, n_left: int, reach: np.ndarray
+) -> _Rounded | None:
+    """Round a comparison, given its rows, those on its left first; None to keep it."""
+    if not 0 < n_left < len(x):
+        return None
+    if tree.kind[one] == SplitKind.AXIS:
+        return _plain_axis(tree, one, x, n_left)
+    if tree.kind[one] == SplitKind.OBLIQUE and tree.direction[one].any():
+        return _plain_sum(tree, one, x, n_left, reach)
+    return None
 
 
 def _reach(x: np.ndarray) -> np.ndarray:
@@ -93,52 +119,6 @@ def _reach(x: np.ndarray) -> np.ndarray:
     most = np.maximum(wide.max(axis=0, initial=0.0), -wide.min(axis=0, initial=0.0))
     rest = np.abs(x[n_wide * _WIDE :])
     return np.concatenate([most.reshape(_WIDE, n), rest]).max(axis=0)
-
-
-def _in_slices(tree: Tree, leaf: np.ndarray) -> tuple[np.ndarray, list[int], list[int]]:
-    """Order of rows in which those of every node are a slice, and these slices."""
-    length = leaf_totals(tree, np.bincount(leaf, minlength=tree.n_nodes))
-    start = np.zeros(tree.n_nodes, int)
-    for node in levels_of_splits(tree):
-        left = tree.left[node]
-        start[left], start[tree.right[node]] = start[node], start[node] + length[left]
-    rank = np.argsort(np.argsort(start, kind="stable"), kind="stable")
-    # Keys of one or two bytes are sorted by counting.
-    key = rank.astype(np.min_scalar_type(tree.n_nodes)).take(leaf)
-    return np.argsort(key, kind="stable"), start.tolist(), (start + length).tolist()
-
-
-def _plain(tree: Tree, sides: list[_Sides], reach: np.ndarray) -> dict[int, _Rounded]:
-    """Directions and thresholds of the comparisons of numbers that can be rounded."""
-    sides = [own for own in sides if 0 < own.n_left < len(own.x)]
-    axes = [own for own in sides if tree.kind[own.one] == SplitKind.AXIS]
-    sums = [own for own in sides if tree.kind[own.one] == SplitKind.OBLIQUE]
-    sums = [own for own in sums if tree.direction[own.one].any()]
-    found = {own.one: _plain_axis(tree, own) for own in axes}
-    factors = _factors(tree, [own.one for own in sums], reach) if sums else ((), ())
-    for own, *given in zip(sums, *factors, strict=True):
-        found[own.one] = _plain_sum(tree, own, *given)
-    return {one: rounded for one, rounded in found.items() if rounded is not None}
-
-
-def _plain_together(
-    tree: Tree, node: int, own: Table, reach: np.ndarray
-) -> dict[int, _Rounded]:
-    """Round the comparisons of a node that asks several, one after the other."""
-    several, found = tree.comparisons_at(node), dict[int, _Rounded]()
-    at, larger = np.full(len(own.x), 0), tree.larger_left[tree.node_of]
-    holds = np.array([left_of(tree, larger, own, at + one) for one in several])
-    for place, one in enumerate(several):
-        # No row that fails one comparison may come to meet all of them.
-        others = np.delete(holds, place, axis=0).all(axis=0)
-        left, right = (
-            np.flatnonzero(others & s) for s in (holds[place], ~holds[place])
-        )
-        x = own.x.take(np.append(left, right), axis=0)
-        found |= _plain(tree, [_Sides(one, x, len(left))], reach)
-        if one in found:
-            holds[place] = own.x @ found[one][0] <= found[one][1]
-    return found
 
 
 def _whole_columns(
@@ -151,6 +131,8 @@ def _whole_columns(
     ):
         center, scale = schema.center[position], schema.scale[position]
         rounding = _ROUNDING * scale * (1.0 + reach[position])
+        if not rounding < 0.1:
+            continue
         for rows in (x[:_GLANCE], x):
             value = center + scale * rows[:, position].astype(np.float64)
             for counted, indicator in schema.missing_columns:
@@ -159,7 +141,7 @@ def _whole_columns(
             # A missing value stands at the center, which need not be whole.
             value = value[value != center]
             fraction = np.abs(value - np.rint(value)).max(initial=0.0)
-            if rounding >= 0.1 or not fraction <= rounding:
+            if not fraction <= rounding:
                 break
         else:
             found += [column] if len(value) else []
@@ -193,9 +175,8 @@ def plain_number(low: float, high: float) -> float:
     return middle
 
 
-def _plain_axis(tree: Tree, own: _Sides) -> _Rounded | None:
+def _plain_axis(tree: Tree, one: int, x: np.ndarray, n_left: int) -> _Rounded | None:
     """Round the threshold of a comparison of one attribute; None to keep it."""
-    one, x, n_left = own
     schema, attribute = tree.schema, int(tree.attribute[one])
     direction, width = tree.direction[one], tree.gate_width[tree.node_of[one]]
     sign = direction[attribute]  # of a condition it may be -1
@@ -229,64 +210,63 @@ def _plain_axis(tree: Tree, own: _Sides) -> _Rounded | None:
 
 
 def _factors(
-    tree: Tree, ones: list[int], reach: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Factors of sums, of one digit and of more, (n_sums, n_digits, n_columns).
+    direction: np.ndarray, center: np.ndarray, scale: np.ndarray, reach: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Factors of a sum, of one digit and of more, (n_digits, n_columns).
 
     Also how far from the extreme of its side, along the direction as it was, a row of
-    numbers up to ``reach`` may lie and yet become one, (n_sums, n_digits).
+    numbers up to ``reach`` may lie and yet become one, and which gap of the sum float32
+    might close, (n_digits,). Columns come in the order of their effects.
     """
-    direction = tree.direction[ones].astype(np.float64)[:, None]
-    center, scale = tree.schema.center, tree.schema.scale
-    first = np.abs(direction).argmax(axis=2)[:, :, None]
-    unit = np.abs(np.take_along_axis(direction, first, axis=2) / scale[first])
-    given = direction / scale / unit
-    length = np.linalg.norm(given * scale, axis=2, keepdims=True)
-    step = 10.0 ** -np.arange(1.0, _MOST_DIGITS + 1)[:, None] * length / scale
+    unit = abs(direction[0] / scale[0])
+    exact = direction / scale / unit
+    step = 10.0 ** -np.arange(1.0, _MOST_DIGITS + 1)[:, None]
+    step = step * np.linalg.norm(exact * scale) / scale
     places = -np.floor(np.log10(step)).astype(int)
-    given = np.broadcast_to(given, places.shape)
-    plain = map(round, given.ravel().tolist(), places.ravel().tolist())
-    # The first one stays one, or minus one.
-    plain = np.array(list(plain)).reshape(given.shape)
-    factor = np.where(np.arange(len(scale)) == first, given, plain)
+    plain = map(round, exact.tolist() * _MOST_DIGITS, places.ravel().tolist())
+    factor = np.fromiter(plain, float).reshape(places.shape)
+    factor[:, 0] = exact[0]  # one, or minus one
     # What rounding moves, and what float32 and float64 lose.
-    moved = (np.abs(factor - given) * scale * unit) @ reach
+    moved = (np.abs(factor - exact) * scale * unit) @ reach
     spread = np.abs(direction) @ reach + moved
     most = (np.abs(factor) * unit) @ (np.abs(center) + scale * reach)
-    lost = (4 + len(scale)) * (_LOST_32 * spread + _LOST_64 * most)
-    return factor, 2.0 * moved + lost
+    lost, n_terms = _LOST_32 * spread, len(scale) + _MORE_TERMS
+    return factor, 2.0 * moved + n_terms * (lost + _LOST_64 * most), lost / unit
 
 
 def _plain_sum(
-    tree: Tree, own: _Sides, factors: np.ndarray, window: np.ndarray
+    tree: Tree, one: int, rows: np.ndarray, n_left: int, reach: np.ndarray
 ) -> _Rounded | None:
     """Round direction and threshold of a comparison of a sum; None to keep it.
 
     Only rows near the extreme of a side can become one, or change sides.
     """
-    (_, rows, n_left), direction = own, tree.direction[own.one]
-    center, scale = tree.schema.center, tree.schema.scale
+    direction = tree.direction[one]
+    # Offsets may be so large that it matters in which order they add up.
+    order = np.argsort(-np.abs(direction), kind="stable")
+    used = order[: np.count_nonzero(direction)]
+    center, scale = tree.schema.center[used], tree.schema.scale[used]
+    effect = direction[used].astype(np.float64)
+    factors, window, least = _factors(effect, center, scale, reach[used])
     distance = rows @ direction
     left, right = distance[:n_left], distance[n_left:]
     np.subtract(left.max(), left, out=left)
     right -= right.min()
-    for first in (_SOME_DIGITS - 1, 0):
-        near = np.flatnonzero(~(distance > window[first:].max()))
+    for fewest in (_SOME_DIGITS - 1, 0):
+        near = np.flatnonzero(~(distance > window[fewest:].max()))
         x, last = rows.take(near, axis=0), near.searchsorted(n_left)
-        total = (center + scale * x.astype(np.float64)) @ factors.T
+        total = (center + scale * x[:, used].astype(np.float64)) @ factors.T
         low, high = total[:last].max(axis=0), total[last:].min(axis=0)
-        clear = np.flatnonzero(low < high).tolist()
-        if not clear or clear[0] >= first:
+        clear = np.flatnonzero(high - low > least).tolist()
+        if not clear or clear[0] >= fewest:
             break
-    # Offsets may be so large that it matters in which order they add up.
-    order = np.argsort(-np.abs(direction), kind="stable")
     for digit in clear:
         margin = _MARGIN * (high[digit] - low[digit])
         at = plain_number(low[digit] + margin, high[digit] - margin)
-        factor = factors[digit]
-        size = np.linalg.norm((factor * scale)[order])
-        new = (factor * scale / size).astype(np.float32)
-        threshold = np.float32((at - factor[order] @ center[order]) / size)
+        factor, new = factors[digit], np.zeros_like(direction)
+        size = np.linalg.norm(factor * scale)
+        new[used] = factor * scale / size
+        threshold = np.float32((at - factor @ center) / size)
         goes_left = x @ new <= threshold
         if goes_left[:last].all() and not goes_left[last:].any():
             return new, threshold

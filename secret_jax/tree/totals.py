@@ -31,11 +31,32 @@ def levels_of_splits(tree: Tree) -> list[np.ndarray]:
     """List the split nodes of each depth, from the root down."""
     inner = np.flatnonzero(~tree.is_leaf)
     depth = tree.depth[inner]
-    inner, stops = (
-        inner[np.argsort(depth, kind="stable")],
-        np.cumsum(np.bincount(depth)),
-    )
+    inner = inner[np.argsort(depth, kind="stable")]
+    stops = np.cumsum(np.bincount(depth))
     return [inner[a:b] for a, b in pairwise([0, *stops.tolist()])]
+
+
+def in_slices(
+    tree: Tree, leaf: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Order of rows, of given leaves, in which those of every node are a slice.
+
+    Returns ``order`` (n_rows,), and where the slice of each node starts and stops,
+    (n_nodes,); left sides come first, and rows of a leaf in the order they had.
+    """
+    inner = np.flatnonzero(~tree.is_leaf).tolist()
+    left, right = tree.left.tolist(), tree.right.tolist()
+    length = np.bincount(leaf, minlength=tree.n_nodes).tolist()
+    start = [0] * tree.n_nodes
+    for node in inner[::-1]:  # children come after their parents
+        length[node] = length[left[node]] + length[right[node]]
+    for node in inner:
+        start[left[node]] = start[node]
+        start[right[node]] = start[node] + length[left[node]]
+    first = np.array(start)
+    # Keys of two bytes are sorted by counting; no row is in a slice that starts last.
+    key = first.astype(np.uint16 if len(leaf) <= 1 << 16 else np.int64)
+    return np.argsort(key[leaf], kind="stable"), first, first + length
 
 
 def leaves_below(tree: Tree) -> np.ndarray:

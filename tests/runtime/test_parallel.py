@@ -6,8 +6,14 @@ from threading import get_ident
 
 import numpy as np
 import pytest
+from threadpoolctl import ThreadpoolController
 
-from secret_jax.runtime.parallel import N_WORKERS, in_blocks, side_by_side
+from secret_jax.runtime.parallel import (
+    N_WORKERS,
+    in_blocks,
+    one_thread_for_products,
+    side_by_side,
+)
 
 
 @pytest.mark.parametrize("n_rows", [0, 1, 64, 65, 512, 1300])
@@ -48,3 +54,22 @@ def test_blocks_within_blocks_are_done_by_the_thread_that_asks():
     # More of them than there are threads: none waits for another for ever.
     for caller, found in in_blocks(inner, 100 * N_WORKERS, 10):
         assert found == [(caller, start) for start in (0, 10, 20, 30)]
+
+
+def test_products_get_their_threads_back_when_the_last_caller_is_done():
+    libraries = ThreadpoolController().select(user_api="blas")
+
+    def threads():
+        return [library.num_threads for library in libraries.lib_controllers]
+
+    with libraries.limit(limits=2):
+        before = threads()
+        first, second = one_thread_for_products(), one_thread_for_products()
+        for step, inside in [
+            (first.__enter__, True),
+            (second.__enter__, True),
+            (lambda: first.__exit__(None, None, None), True),
+            (lambda: second.__exit__(None, None, None), False),
+        ]:
+            step()
+            assert threads() == ([1] * len(before) if inside else before)

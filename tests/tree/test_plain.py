@@ -14,11 +14,13 @@ from random_trees import encode, random_rows, random_tree
 
 from secret_jax import SecretRegressor
 from secret_jax.data.rows import Table
+from secret_jax.data.schema import Role
 from secret_jax.data.shards import encoded_block
 from secret_jax.inspect.equations import LinearSplit, conditions_at, rounded_split
 from secret_jax.tree.plain import _factors, plain_number, with_plain_splits
 from secret_jax.tree.routing import apply, paths_of
 from secret_jax.tree.structure import SplitKind, Tree
+from secret_jax.tree.totals import in_order, in_slices
 
 MARGIN = 0.1  # of the gap between the rows on the two sides
 
@@ -84,13 +86,16 @@ def test_thresholds_are_the_shortest_decimals_between_the_rows(seed):
         assert shorter > high - MARGIN * gap - close
 
 
-def by_all_rows(tree: Tree, node: int, x: np.ndarray, left: np.ndarray):
+def by_all_rows(
+    tree: Tree, node: int, x: np.ndarray, left: np.ndarray, reach: np.ndarray
+):
     """Round a sum by all rows of its node, digit by digit; what it was if none fits."""
     schema, given = tree.schema, tree.direction[node].astype(np.float64)
     used = np.flatnonzero(given)
     used = used[np.argsort(-np.abs(given[used]), kind="stable")]
     center, scale = schema.center[used], schema.scale[used]
-    factor = given[used] / scale / abs(given[used[0]] / scale[0])
+    unit = abs(given[used[0]] / scale[0])
+    factor = given[used] / scale / unit
     value = center + scale * x[:, used].astype(np.float64)
     for digits in range(1, 6):
         step = 10.0**-digits * np.linalg.norm(factor * scale) / scale
@@ -99,7 +104,9 @@ def by_all_rows(tree: Tree, node: int, x: np.ndarray, left: np.ndarray):
         plain[0] = factor[0]
         total = value @ plain
         low, high = total[left].max(), total[~left].min()
-        if low < high:
+        # Eight roundings of float32.
+        terms = np.abs(given[used]) / unit + np.abs(plain - factor) * scale
+        if high - low > 2.0**-21 * (terms @ reach[used]):
             margin, size = MARGIN * (high - low), np.linalg.norm(plain * scale)
             at = plain_number(low + margin, high - margin)
             new = np.zeros(len(given), np.float32)
@@ -153,13 +160,13 @@ def test_sums_are_rounded_as_by_all_rows(case, n_rows):
             threshold[node] = np.sort(projection)[max(last, 0)]
             tree = dataclasses.replace(tree, threshold=threshold)
     path, n_rounded = paths_of(tree, table), 0
-    plain = with_plain_splits(tree, table)
+    plain, reach = with_plain_splits(tree, table), np.abs(x).max(axis=0)
     for node in np.flatnonzero(~tree.is_leaf):
         here = path[tree.depth[node]] == node
         left = path[tree.depth[node] + 1][here] == tree.left[node]
         expected = tree.direction[node], tree.threshold[node]
         if left.any() and not left.all():
-            expected = by_all_rows(tree, int(node), x[here], left)
+            expected = by_all_rows(tree, int(node), x[here], left, reach)
         np.testing.assert_array_equal(plain.direction[node], expected[0])
         assert plain.threshold[node] == expected[1]
         n_rounded += bool(plain.threshold[node] != tree.threshold[node])
@@ -167,22 +174,89 @@ def test_sums_are_rounded_as_by_all_rows(case, n_rows):
     np.testing.assert_array_equal(paths_of(plain, table), path)
 
 
+def test_sparse_sums_of_a_wide_table_are_rounded_as_by_all_rows():
+    """Columns that no sum uses may have any scale, or none."""
+    rng, n = np.random.default_rng(7), 90
+    tree, unused = random_tree(7, 12, kinds=(2,)), (11, 50)
+    direction = np.zeros((tree.n_nodes, n), np.float32)
+    for own in direction:
+        columns = rng.choice(np.delete(np.arange(n), unused), 4, replace=False)
+        own[columns] = rng.normal(size=4)
+    center, scale = rng.normal(size=n), rng.uniform(0.1, 9.0, n)
+    scale[list(unused)] = 0.0, np.inf
+    positions = tuple(range(n))
+    schema = dataclasses.replace(
+        tree.schema,
+        names=tuple(f"x{i}" for i in range(n)),
+        roles=(Role.REGRESSOR,) * n,
+        continuous=positions,
+        n_regressors=n,
+        discrete=(),
+        categories=(),
+        center=center,
+        scale=scale,
+    )
+    coefficient = np.zeros((tree.n_nodes, 1, 1 + n))
+    tree = dataclasses.replace(
+        tree, schema=schema, direction=direction, coefficient=coefficient
+    )
+    x = rng.normal(size=(2000, n)).astype(np.float32)
+    table = Table(x, np.zeros((len(x), 0), np.int32))
+    plain, path = with_plain_splits(tree, table), paths_of(tree, table)
+    n_rounded, reach = 0, np.abs(x).max(axis=0)
+    for node in np.flatnonzero(~tree.is_leaf).tolist():
+        here = path[tree.depth[node]] == node
+        left = path[tree.depth[node] + 1][here] == tree.left[node]
+        if left.any() and not left.all():
+            direction, threshold = by_all_rows(tree, node, x[here], left, reach)
+            np.testing.assert_array_equal(plain.direction[node], direction)
+            assert plain.threshold[node] == threshold
+            n_rounded += bool((direction != tree.direction[node]).any())
+    assert n_rounded >= 5
+
+
 def test_no_row_moves_further_than_the_window_says():
-    tree = random_tree(3, 12, kinds=(2,))
-    ones, schema = np.flatnonzero(~tree.is_leaf), tree.schema
+    tree, windows = random_tree(3, 12, kinds=(2,)), []
     reach = np.array([3.0, 0.5, 7.0, 2.0, 1e-3], np.float32)
-    factors, windows = _factors(tree, ones.tolist(), reach)
-    direction = tree.direction[ones].astype(np.float64)
-    for one, own in enumerate(direction):
-        first = np.abs(own).argmax()
-        given = own / schema.scale * schema.scale[first] / abs(own[first])
-        for factor, window in zip(factors[one], windows[one], strict=True):
+    for effect in tree.direction[~tree.is_leaf].astype(np.float64):
+        used = np.argsort(-np.abs(effect))
+        effect, most = effect[used], reach[used]
+        center, scale = tree.schema.center[used], tree.schema.scale[used]
+        factors, window, _ = _factors(effect, center, scale, most)
+        unit = abs(effect[0]) / scale[0]
+        exact = effect / scale / unit
+        for factor, far in zip(factors, window, strict=True):
             # Of two rows as far apart as can be, in units of the direction.
-            row = reach * np.sign(factor - given)
-            moved = (factor - given) @ (2.0 * row * schema.scale)
-            moved *= abs(own[first]) / schema.scale[first]
-            assert moved < window < moved + 1e-3
+            row = most * np.sign(factor - exact)
+            moved = (factor - exact) @ (2.0 * row * scale) * unit
+            assert moved < far < moved + 1e-3
+        windows.append(window)
     assert (np.diff(windows, axis=1) < 0).mean() > 0.9
+
+
+@pytest.mark.parametrize(("gap", "rounded"), [(5e-7, False), (1e-3, True)])
+def test_a_sum_is_kept_where_float32_might_close_the_gap(gap, rounded):
+    """A device that adds up in another order sends rows beside it as processors do."""
+    tree = random_tree(1, 2, kinds=(2,))
+    direction, threshold = np.zeros_like(tree.direction), tree.threshold.copy()
+    direction[0, 0], threshold[0] = 1.0, gap / 4
+    tree = dataclasses.replace(tree, direction=direction, threshold=threshold)
+    x = np.ones((20, direction.shape[1]), np.float32)
+    x[:, 0] = np.linspace(-3, 3, len(x))
+    x[9:11, 0] = -gap / 2, gap / 2
+    plain = with_plain_splits(tree, Table(x, np.zeros((len(x), 2), np.int32)))
+    assert (plain.threshold[0] != threshold[0]) == rounded
+
+
+@pytest.mark.parametrize("fraction", [0.0, 0.25])
+def test_a_column_is_whole_only_if_all_of_its_rows_are(fraction):
+    tree, table = random_tree(0, 4), encode(random_rows(0, 300))
+    schema, x = tree.schema, table.x.copy()
+    value = np.arange(len(x)) % 40.0
+    value[200] += fraction  # long after the first rows
+    x[:, 4] = (value - schema.center[4]) / schema.scale[4]
+    whole = with_plain_splits(tree, table._replace(x=x)).schema.whole
+    assert (schema.continuous[4] in whole) == (fraction == 0)
 
 
 def whole_table(n_rows: int = 400) -> tuple[pd.DataFrame, np.ndarray]:
@@ -259,3 +333,20 @@ def test_gates_keep_rows_on_their_sides_and_lie_between_whole_numbers():
     assert at["hard"] == pytest.approx(np.rint(at["hard"]), abs=1e-2)
     margin = MARGIN * (high - low)
     assert low + margin <= at["soft"] <= high - margin
+
+
+@pytest.mark.parametrize("n_rows", [500, 1 << 16, 1 << 18])
+def test_rows_of_every_node_are_a_slice(n_rows):
+    tree = random_tree(5, 9)
+    leaves = np.flatnonzero(tree.is_leaf)
+    last = in_order(tree)[-1]  # no row comes there: its slice starts at the end
+    leaf = np.random.default_rng(0).choice(leaves[leaves != last], n_rows)
+    order, start, stop = in_slices(tree, leaf)
+    above = leaf.copy()
+    for _ in range(tree.max_depth + 1):
+        for node in np.unique(above[above >= 0]).tolist():
+            here = np.sort(order[start[node] : stop[node]])
+            assert np.isin(np.flatnonzero(above == node), here).all()
+        above = np.where(above >= 0, tree.parent[above], -1)
+    assert start[last] == stop[last] == stop[0] == n_rows
+    assert (stop - start).sum() == (tree.depth[leaf] + 1).sum()

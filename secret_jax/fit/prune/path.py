@@ -73,8 +73,8 @@ def weakest_links(
     counts for one less than they do, as if only the split was saved. Subtrees that are
     never alone the best are left out.
     """
-    given = np.ones(tree.n_nodes) if size is None else size
-    alpha = _penalties_of_splits(tree, error, given)
+    size = np.ones(tree.n_nodes) if size is None else size
+    alpha = _penalties_of_splits(tree, error, size)
     fixed = np.isinf(alpha) & ~tree.is_leaf
     alphas = np.unique(np.maximum(alpha[~tree.is_leaf & ~fixed], 0.0))
     alphas = alphas if len(alphas) and alphas[0] == 0 else np.append(0.0, alphas)
@@ -96,8 +96,9 @@ def _penalties_of_splits(
     # Numbers of Python: nodes are looked at one by one.
     fixed, alpha = np.isinf(tree.gain).tolist(), [np.inf] * tree.n_nodes
     own, own_size = (each.astype(np.float64).tolist() for each in (error, size))
-    # What is left of subtrees as alpha becomes infinite, and what splits save.
-    far, far_size, saved, more = own.copy(), own_size.copy(), own.copy(), own.copy()
+    # What is left of subtrees as alpha becomes infinite; what splits save, and cost.
+    far, far_size = own.copy(), own_size.copy()
+    saved, more = [0.0] * tree.n_nodes, [0.0] * tree.n_nodes
     going: dict[int, list[tuple[float, int]]] = {}  # rising: the last goes first
     for node, one, other in reversed(triples):  # children come first
         # A split that adds nothing would be cut by no penalty, however high.
