@@ -32,6 +32,7 @@ class Layout(NamedTuple):
         shapes = tuple(tuple(leaf.shape) for leaf in leaves)
         names = (np.dtype(leaf.dtype).name for leaf in leaves)
         dtypes = tuple(np.dtype(_NARROW.get(name, name)) for name in names)
+        assert all(dtype.itemsize <= _WORD for dtype in dtypes), dtypes
         sizes = (math.prod(s) * d.itemsize for s, d in zip(shapes, dtypes, strict=True))
         starts = np.cumsum([0, *(-(-size // _WORD) for size in sizes)])
         return cls(tree, shapes, dtypes, tuple(starts.tolist()))
@@ -65,6 +66,8 @@ class Packed:
         own = jax.tree.leaves(packed.apart())
         for array, values in zip(own, jax.tree.leaves(arrays), strict=True):
             array[...] = values
+            # What is too large for a program must not wrap.
+            assert values.dtype != np.int64 or np.array_equal(array, values)
         return packed
 
     def apart(self) -> Any:

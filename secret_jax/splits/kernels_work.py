@@ -1,0 +1,77 @@
+"""Whether kernels of Triton work on a device: a few are tried, once in a process.
+
+JAX does not compile them for every card of the capability that Triton asks for.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from secret_jax.data.kernels import BLOCK
+from secret_jax.data.tiles import TiledRows
+from secret_jax.runtime.devices import own_settings, runs_triton
+from secret_jax.runtime.environment import warn
+from secret_jax.splits import rss_kernel
+from secret_jax.splits.em_kernel import products_about
+
+
+@functools.cache
+def work_on(device: Any) -> bool:
+    """Whether kernels compile for a device, and are right there."""
+    if not runs_triton(device):
+        return False
+    tiles = np.arange(3.0 * BLOCK, dtype=np.float32).reshape(3, 1, BLOCK)
+    try:
+        with own_settings(), jax.default_device(device):
+            pairs = zip(jax.jit(tried)(tiles), expected(tiles), strict=True)
+            right = all(np.allclose(*pair, atol=1e-4) for pair in pairs)
+            why = "" if right else "a sum was wrong"
+    except Exception as error:
+        why = f"{type(error).__name__}: {error}".split("\n")[0]
+    if why:
+        warn(
+            f"Kernels of Triton do not work on {device} ({why}). XLA computes the same "
+            "in more time; another version of JAX may bring them."
+        )
+    return not why
+
+
+def tried(tiles: Array) -> tuple[Array, ...]:
+    """What kernels make of nodes of two tiles and of one, and of small matrices.
+
+    One for each thing that a compiler may refuse, as every first fit waits for them:
+    loops over rows, sums of tiles, products of two bytes, products of four beside
+    places of the largest, three axes in sixteen warps, and elimination.
+    """
+    rows = TiledRows.of(np.array([2 * BLOCK, BLOCK]), 3, BLOCK, triton=True)
+    each = replace(TiledRows.samples(np.full(3, BLOCK), BLOCK), triton=True)
+    one, node, eye = jnp.ones_like(tiles), jnp.ones((2, 1, 1)), jnp.eye(3)[None]
+    cut, numbers = jnp.full((3, 1, 1), 1.5 * BLOCK), jnp.arange(1.0, 4.0)
+    # Of two rows (1, 1, 0) and (1, -1, 0): of the first, and of both.
+    first = jnp.zeros((1, 1, 3, 3)).at[..., :2, :2].set(1.0)
+    both = 2.0 * eye.at[:, 2, 2].set(0.0)
+    gain, models = rss_kernel.sides(first, both, jnp.ones(1), 1, 1.0, 0.0)
+    return (
+        products_about(rows, [node], [tiles], one)[0][:, 0],
+        each.moments_below(tiles, cut, tiles, one[:, 0])[0][:, 0, 0, 0],
+        jnp.abs(rss_kernel.bent_most((eye * numbers)[:, None], eye, 1)),
+        rss_kernel.quantiles(one[:1, :, :3], numbers[None, None], 2, 1e-6),
+        gain,
+        models[..., 0],
+    )
+
+
+def expected(tiles: np.ndarray) -> tuple[Any, ...]:
+    """The same by hand."""
+    z = np.stack([np.ones_like(tiles), tiles - 1.0], axis=-1)
+    sums = np.einsum("tari,tarj->tij", z, z)
+    below = np.where(tiles <= 1.5 * BLOCK, tiles, 0.0).sum(axis=(1, 2))
+    models = [[1, 0], [-1, 0]]
+    return np.stack([sums[0] + sums[1], sums[2]]), below, [0, 0, 1], [1, 3], 2, models
