@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from secret_jax.runtime.linalg import AnyArray
@@ -88,6 +89,6 @@ class Packed:
 
 
 def _cast(words: jax.Array, dtype: np.dtype) -> jax.Array:
-    if dtype.kind == "b":
-        return _cast(words, np.dtype(np.uint8)) != 0
+    if dtype.kind == "b":  # shifts fuse with what reads them, casts of parts do not
+        return (words[:, None] >> 8 * jnp.arange(4) & 0xFF != 0).ravel()
     return jax.lax.bitcast_convert_type(words, dtype).ravel()

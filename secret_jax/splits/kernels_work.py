@@ -52,17 +52,22 @@ def tried(tiles: Array) -> tuple[Array, ...]:
     """
     rows = TiledRows.of(np.array([2 * BLOCK, BLOCK]), 3, BLOCK, triton=True)
     each = replace(TiledRows.samples(np.full(3, BLOCK), BLOCK), triton=True)
-    one, node, eye = jnp.ones_like(tiles), jnp.ones((2, 1, 1)), jnp.eye(3)[None]
-    cut, numbers = jnp.full((3, 1, 1), 1.5 * BLOCK), jnp.arange(1.0, 4.0)
+
+    def constant(values: Any, *shape: int) -> Array:  # nothing that is compiled
+        return jnp.asarray(np.broadcast_to(np.float32(values), shape))
+
+    one, two = constant(1, *tiles.shape), constant(1, 2, 1, 1)
+    cut, numbers = constant(1.5 * BLOCK, 3, 1, 1), constant([1, 2, 3], 1, 1, 3)
+    bent, eye = constant(np.diag([1, 2, 3]), 1, 1, 3, 3), constant(np.eye(3), 1, 3, 3)
     # Of two rows (1, 1, 0) and (1, -1, 0): of the first, and of both.
-    first = jnp.zeros((1, 1, 3, 3)).at[..., :2, :2].set(1.0)
-    both = 2.0 * eye.at[:, 2, 2].set(0.0)
-    gain, models = rss_kernel.sides(first, both, jnp.ones(1), 1, 1.0, 0.0)
+    first = constant(np.outer([1, 1, 0], [1, 1, 0]), 1, 1, 3, 3)
+    both = constant(np.diag([2, 2, 0]), 1, 3, 3)
+    gain, models = rss_kernel.sides(first, both, constant(1, 1), 1, 1.0, 0.0)
     return (
-        products_about(rows, [node], [tiles], one)[0][:, 0],
+        products_about(rows, [two], [tiles], one)[0][:, 0],
         each.moments_below(tiles, cut, tiles, one[:, 0])[0][:, 0, 0, 0],
-        jnp.abs(rss_kernel.bent_most((eye * numbers)[:, None], eye, 1)),
-        rss_kernel.quantiles(one[:1, :, :3], numbers[None, None], 2, 1e-6),
+        jnp.abs(rss_kernel.bent_most(bent, eye, 1)),
+        rss_kernel.quantiles(constant(1, 1, 1, 3), numbers, 2, 1e-6),
         gain,
         models[..., 0],
     )
