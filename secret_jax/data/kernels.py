@@ -1,6 +1,7 @@
-"""Sums over rows of tiles by kernels of Triton, for accelerators that run it.
+"""Sums over rows of tiles, and chains of small algebra, by kernels of Triton.
 
-Plain XLA writes what it multiplies out first, and reads it again.
+Plain XLA writes what it multiplies out first, and reads it again, and of a chain it
+starts a kernel for every step.
 """
 
 from __future__ import annotations
@@ -54,12 +55,16 @@ def by_blocks(rows: Any, n_numbers: int) -> bool:
 
 
 class Sizes(NamedTuple):
-    """How many numbers `read_once` multiplies, adds up and writes."""
+    """How many numbers `read_once` multiplies, adds up, writes, and reads.
+
+    ``n_first``: columns of the first array that it reads; None: all.
+    """
 
     n_joint: int
     n_starts: int = 1
     n_others: int = 0
     n_written: int = 0
+    n_first: int | None = None
 
 
 def read_once(
@@ -83,10 +88,11 @@ def read_once(
     """
     from jax.experimental import pallas as pl
 
-    n_joint, n_starts, n_others, n_written = sizes
+    n_joint, n_starts, n_others, n_written, n_first = sizes
     n_tiles, tile, dtype = len(arrays[0]), rows.tile, arrays[0].dtype
     n_parts = max(tile // _LONG, 1)
     row, column = np.tril_indices(n_joint)
+    wanted = n_first, *[None] * (len(arrays) - 1)
 
     def of_tile(*refs: Any) -> None:
         refs, (sums_ref, written_ref) = refs[:-2], refs[-2:]
@@ -99,10 +105,10 @@ def read_once(
         def add(number: Array, sums: tuple[Array, ...]) -> tuple[Array, ...]:
             some = pl.ds(number * BLOCK, BLOCK)
             columns = [
-                [ref[place, i, some] for i in range(ref.shape[1])]
+                [ref[place, i, some] for i in range(ref.shape[1])[:most]]
                 if len(ref.shape) == 3
                 else ref[place, some]
-                for ref in row_refs[: len(arrays)]
+                for ref, most in zip(row_refs, wanted, strict=False)
             ]
             columns += [ref[place, start, some] for ref in row_refs[len(arrays) :]]
             weight, z, others = function(start, of_node, columns)
@@ -149,7 +155,8 @@ def weighted_products(
         return columns[1], columns[0][some], []
 
     n = len(range(z.shape[1])[some])
-    return read_once(rows, one, [], [z], Sizes(n, weights.shape[1]), [weights])[0]
+    sizes = Sizes(n, weights.shape[1], n_first=some.stop)
+    return read_once(rows, one, [], [z], sizes, [weights])[0]
 
 
 def sums_below_fit(rows: Any, n_numbers: int, n_cuts: int) -> bool:
@@ -224,9 +231,9 @@ def sums_below(
     return rows.of_nodes(jnp.sum(found, axis=1))
 
 
-def fits(rows: Any, n: int) -> bool:
-    """Whether `of_each` has room for matrices of so many rows and columns."""
-    return rows.triton and n <= _MOST_OF_EACH
+def matrices_fit(rows: Any, n: int) -> bool:
+    """Whether `of_each` takes matrices of so many rows and columns: few, but some."""
+    return rows.triton and 0 < n <= _MOST_OF_EACH
 
 
 def of_each(
@@ -266,13 +273,14 @@ def of_each(
             triton.store(place, values, mask=inside)
 
     grid = own[0].shape[:2]
-    shapes = [(*grid, *shape) for shape in shapes]
-    found = [jax.ShapeDtypeStruct(shape, jnp.float32) for shape in shapes]
+    found = [jax.ShapeDtypeStruct((*grid, *shape), jnp.float32) for shape in shapes]
+    if not all(grid):
+        return [jnp.zeros_like(each) for each in found]
     return kernel(of_one, n_warps, grid=grid, out_shape=found)(*of_nodes, *own)
 
 
 def padded_size(n: int) -> int:
-    """Numbers along an axis of what `of_each` has: products take no fewer."""
+    """Numbers along an axis of a matrix in registers: products take no fewer."""
     return max(1 << (n - 1).bit_length(), 16)
 
 

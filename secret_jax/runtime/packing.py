@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from secret_jax.runtime.linalg import AnyArray
@@ -32,6 +33,7 @@ class Layout(NamedTuple):
         shapes = tuple(tuple(leaf.shape) for leaf in leaves)
         names = (np.dtype(leaf.dtype).name for leaf in leaves)
         dtypes = tuple(np.dtype(_NARROW.get(name, name)) for name in names)
+        assert all(dtype.itemsize <= _WORD for dtype in dtypes), dtypes
         sizes = (math.prod(s) * d.itemsize for s, d in zip(shapes, dtypes, strict=True))
         starts = np.cumsum([0, *(-(-size // _WORD) for size in sizes)])
         return cls(tree, shapes, dtypes, tuple(starts.tolist()))
@@ -65,6 +67,8 @@ class Packed:
         own = jax.tree.leaves(packed.apart())
         for array, values in zip(own, jax.tree.leaves(arrays), strict=True):
             array[...] = values
+            # What is too large for a program must not wrap.
+            assert values.dtype != np.int64 or np.array_equal(array, values)
         return packed
 
     def apart(self) -> Any:
@@ -85,6 +89,6 @@ class Packed:
 
 
 def _cast(words: jax.Array, dtype: np.dtype) -> jax.Array:
-    if dtype.kind == "b":
-        return _cast(words, np.dtype(np.uint8)) != 0
+    if dtype.kind == "b":  # shifts fuse with what reads them, casts of parts do not
+        return (words[:, None] >> 8 * jnp.arange(4) & 0xFF != 0).ravel()
     return jax.lax.bitcast_convert_type(words, dtype).ravel()

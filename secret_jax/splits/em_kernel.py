@@ -13,46 +13,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from secret_jax.data.kernels import BLOCK, Sizes, kernel, read_once
-from secret_jax.data.tiles import TiledRows
-from secret_jax.runtime.devices import own_settings, runs_triton
-from secret_jax.runtime.environment import warn
+from secret_jax.data.kernels import Sizes, kernel, padded_size, read_once
 from secret_jax.runtime.linalg import AnyArray, namespace
 
 # Numbers of a row whose matrix fits into the registers of a program.
 MOST_ELIMINATED = 128
-
-
-@functools.cache
-def work_on(device: Any) -> bool:
-    """Whether kernels work on a device: one of Triton's is tried, once.
-
-    JAX does not compile them for every card of the capability that Triton asks for.
-    """
-    if not runs_triton(device):
-        return False
-    tiles, center = np.arange(3.0 * BLOCK, dtype=np.float32), np.ones((2, 1, 1))
-    tiles, center = tiles.reshape(3, 1, BLOCK), center.astype(np.float32)
-    z = np.stack([np.ones_like(tiles), tiles - 1.0], axis=-1)
-    expected = np.einsum("tari,tarj->tij", z, z)
-    expected = np.stack([expected[:2].sum(axis=0), expected[2]])
-    try:
-        with own_settings(), jax.default_device(device):
-            rows = TiledRows.of(np.array([2 * BLOCK, BLOCK]), 3, BLOCK, triton=True)
-            center, x, weight = map(jnp.asarray, (center, tiles, np.ones_like(tiles)))
-            found = np.asarray(products_about(rows, [center], [x], weight)[0])
-            why = "" if np.allclose(found[:, 0], expected) else "a sum was wrong"
-    except Exception as error:
-        why = f"{type(error).__name__}: {error}".split("\n")[0]
-    if why:
-        warn(
-            f"Kernels of Triton do not work on {device} ({why}). XLA computes the same "
-            "in more time; another version of JAX may bring them."
-        )
-    return not why
 
 
 def shares(odds: AnyArray) -> tuple[AnyArray, AnyArray]:
@@ -80,23 +47,23 @@ def products_about(
 
     def one(start: Any, of_node: Any, columns: Any) -> Any:
         *values, weight = columns
-        z = [*values[0][:n_first], *itertools.chain(*values[1:])]
+        z = list(itertools.chain(*values))
         for center in of_node[: len(centers)]:
             z = [a - center(start, i) for i, a in enumerate(z)]
         for by in of_node[len(centers) :]:
-            z = [weighted(by, (i,), z[: i + 1]) for i in range(len(z))]
+            z = [_weighted(by, (i,), z[: i + 1]) for i in range(len(z))]
         z = [jnp.ones_like(weight), *z]
         return weight, z, z if matrix else []
 
     n = 1 + centers[0].shape[2]
     n_first = n - 1 - sum(array.shape[1] for array in arrays[1:])
-    sizes = Sizes(n, n_starts, n_written=n if matrix else 0)
+    sizes = Sizes(n, n_starts, n_written=n if matrix else 0, n_first=n_first)
     of_nodes = *centers, *matrix
     products, _, z = read_once(rows, one, of_nodes, arrays, sizes, [weight])
     return products, z
 
 
-def weighted(weight: Any, at: tuple[Any, ...], values: Sequence[Array]) -> Array:
+def _weighted(weight: Any, at: tuple[Any, ...], values: Sequence[Array]) -> Array:
     """Sum of some numbers of rows, by numbers that their node has at a place."""
     products = (weight(*at, i) * value for i, value in enumerate(values))
     return functools.reduce(jnp.add, products)
@@ -109,7 +76,7 @@ def moments_of_sides(
 
     def one(start: Any, of_node: Any, columns: Any) -> Any:
         (form, by_sign), (z, weight) = of_node, columns
-        odds = weighted(form, (start,), z)
+        odds = _weighted(form, (start,), z)
         side = jnp.where(odds > 0, 1.0, 0.0)
         return weight * jnp.where(by_sign(start), side, shares(odds)[0]), z, []
 
@@ -157,7 +124,7 @@ def _log_densities(of_node: Any, z: Sequence[Array], *start: Any) -> list[Array]
         squares = jnp.zeros_like(z[0])
         for row in range(len(z) - 1):  # of a triangle beside a column of means
             at = *start, component, row
-            squares += weighted(factor, at, z[: row + 2]) ** 2
+            squares += _weighted(factor, at, z[: row + 2]) ** 2
         found.append(constant(*start, component) - 0.5 * squares)
     return found
 
@@ -173,10 +140,8 @@ def densities(
 
     What is not going keeps its ``forms``.
     """
-    from jax.experimental import pallas as pl
-
     shape = *moments.shape[:2], 2
-    width = max(pl.next_power_of_2(moments.shape[-1]), 16)
+    width = padded_size(moments.shape[-1])
     shapes = *(array.shape for array in forms), shape, shape
     *forms, mass, penalty = kernel(
         functools.partial(_maximise, floor, width),

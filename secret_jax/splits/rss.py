@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Float, Int
 
-from secret_jax.data.kernels import fits, reads_once, weighted_products
+from secret_jax.data.kernels import matrices_fit, reads_once, weighted_products
 from secret_jax.data.learning import ColumnOptions
 from secret_jax.models.ridge import Ridge
 from secret_jax.runtime.linalg import (
@@ -59,6 +59,8 @@ _SPARSE_LOSS = 0.05
 _MOST_BENDING = 3.0
 # A hinge step counts a row at most so many times as much as the mean row.
 _MOST_WEIGHT = 4.0
+# Outputs whose Hessians one program has in its registers.
+_MOST_TOGETHER = 4
 
 
 @runtime_checkable
@@ -237,9 +239,7 @@ def proposed(nodes: Nodes, oblique: bool, options: RssSplits) -> AnyArray:
 def standardised(nodes: Nodes, direction: AnyArray, options: RssSplits) -> AnyArray:
     """Directions (n_nodes, k, n_columns) along which columns have unit variance."""
     xp = nodes.rows.xp
-    if fits(nodes.rows, direction.shape[-1]) and options.max_split_features:
-        return direction  # as `rss_kernel.sparse` gives them
-    variance = xp.sum(matmul(direction, nodes.covariance) * direction, axis=2)
+    variance = xp.sum(small_matmul(direction, nodes.covariance) * direction, axis=2)
     unit = safe_divide(direction, xp.sqrt(xp.maximum(variance, 0.0))[..., None])
     return xp.where(xp.isfinite(variance)[..., None], unit, 0.0)
 
@@ -259,7 +259,7 @@ def _in_few(
 ) -> AnyArray:
     """Directions in few of the columns, oriented."""
     given = direction, nodes.covariance, n_kept, options.ridge
-    if fits(nodes.rows, direction.shape[-1]):
+    if matrices_fit(nodes.rows, direction.shape[-1]):
         return rss_kernel.sparse(*given)
     return oriented(sparse(*given))
 
@@ -304,7 +304,7 @@ def _hessian(nodes: Nodes, options: RssSplits) -> AnyArray:
     hessian = (sums - about)[:, :, 1:, 1:]
     whitener = _whitener(nodes, options)
     n_leading = min(options.n_hessian, nodes.n_coordinates)
-    if fits(rows, nodes.n_coordinates):
+    if matrices_fit(rows, nodes.n_coordinates) and n <= _MOST_TOGETHER:
         return rss_kernel.bent_most(hessian, whitener, n_leading)
     whitened = matmul(whitener[:, None], hessian)
     whitened = matmul(whitened, xp.swapaxes(whitener, 1, 2)[:, None])
@@ -332,7 +332,7 @@ def _hinge(nodes: Nodes, best: Best, options: RssSplits) -> AnyArray:
     size = nodes.weight * xp.minimum(size, rows.spread(cap))
     first = xp.where(advantage > 0, size, 0.0)[..., None, :]
     ridge = options.ridge + ROUNDING
-    if fits(rows, nodes.gram.shape[-1]) and reads_once(rows, nodes.gram.shape[-1] - n):
+    if reads_once(rows, nodes.gram.shape[-1] - n):
         by = xp.concatenate([first, size[..., None, :]], axis=-2)
         sums = weighted_products(rows, by, nodes.design, slice(n, None))
         normal = rss_kernel.discriminant(sums, ridge)

@@ -110,7 +110,9 @@ def attributes_of(
     column, gaps = np.insert(column, 0, [0] * n_directions), n_directions + gaps
     slope = nodes.cross[:, column[n_directions:]]
     if n_directions:
-        if values is nodes.z and xp is not np:  # both in one product
+        # Both in one product: what is far is bounded by the schema, and what deviates
+        # little by `CONSTANT`, so that zeros times columns are zero.
+        if values is nodes.z and xp is not np:
             own = xp.broadcast_to(xp.eye(n_columns), (len(direction), *[n_columns] * 2))
             values = nodes.along(xp.concatenate([direction, own], axis=1))
         else:
@@ -144,6 +146,8 @@ def _columns(
 ) -> tuple[AnyArray, AnyArray, AnyArray]:
     """Gains, cuts and what is chance of values, and of their missing ones left."""
     rows, xp, weight = level.rows, level.rows.xp, level.weight
+    if not len(column):
+        return (xp.zeros(slope.shape[:2], values.dtype),) * 3
     if len(gaps):
         weight = xp.where(xp.isinf(values), 0.0, level.weight[..., None, :])
     # Where nodes may be split on few columns, these are all that is looked at.

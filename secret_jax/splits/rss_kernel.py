@@ -55,7 +55,7 @@ def sparse(
     n_kept: int | np.ndarray,
     ridge: float,
 ) -> Float[Array, "n_nodes n_directions n_columns"]:
-    """As `secret_jax.splits.rss.sparse`, oriented and along it of unit variance."""
+    """As `secret_jax.splits.rss.sparse`, oriented."""
     n = direction.shape[-1]
     own = [direction]
     if isinstance(n_kept, np.ndarray):
@@ -75,10 +75,7 @@ def sparse(
         found = kept * jnp.sum(_solved(matrix, moment[:, None], n), 1)
         first = jnp.arange(len(found)) == jnp.argmax(jnp.abs(found), axis=0)
         turned = jnp.sum(jnp.where(first, found, 0.0)) < 0
-        unit = unit_vector(jnp.where(turned, -found, found))
-        along = jnp.sum(jnp.sum(covariance * unit[None], 1) * unit)
-        unit = safe_divide(unit, jnp.sqrt(jnp.maximum(along, 0.0)))
-        return [jnp.where(jnp.isfinite(along), unit, 0.0)]
+        return [unit_vector(jnp.where(turned, -found, found))]
 
     return of_each(of_one, [covariance], own, [(n,)])[0]
 
@@ -92,10 +89,8 @@ def discriminant(
     """
     n = sums.shape[-1]
 
-    def of_one(sums: Array) -> list[Array]:
+    def of_one(first: Array, both: Array) -> list[Array]:
         row, column = _places(n)
-        part = row[:, None]
-        first, both = (jnp.sum(jnp.where(part == i, sums, 0.0), 0) for i in range(2))
         first, total = (jnp.sum(jnp.where(row == 0, a, 0.0), 0) for a in (first, both))
         of_class = first, total - first
         index = jnp.arange(len(first))
@@ -109,7 +104,8 @@ def discriminant(
         apart = jnp.where(row == 0, 0.0, (center[0] - center[1])[:, None])
         return [jnp.sum(_solved(within, apart, n), 1)]
 
-    return of_each(of_one, [], [sums[:, None]], [(n,)], n_warps=4)[0][:, 0]
+    own = [sums[:, i, None] for i in range(2)]
+    return of_each(of_one, [], own, [(n,)], n_warps=4)[0][:, 0]
 
 
 def sides(
@@ -156,14 +152,15 @@ def quantiles(
     n: int,
     rounding: float,
 ) -> Float[Array, "n_nodes n n_cuts"]:
-    """See `lowest_beyond`."""
+    """See `lowest_beyond`; one mass for all lists, or each has its own."""
 
     def of_one(mass: Array, head: Array) -> list[Array]:
         index = jnp.arange(padded_size(n)).astype(head.dtype)
         return [lowest_beyond(mass, head, index, n, rounding)]
 
-    mass = jnp.broadcast_to(mass, head.shape)
-    return of_each(of_one, [], [mass, head], [(n,)], n_warps=16)[0]
+    shared = mass.shape[1] == 1
+    given = ([mass[:, 0]], [head]) if shared else ([], [mass, head])
+    return of_each(of_one, *given, [(n,)], n_warps=16)[0]
 
 
 def lowest_beyond(

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float
 
-from secret_jax.data.kernels import fits, reads_once, weighted_products
+from secret_jax.data.kernels import matrices_fit, reads_once, weighted_products
 from secret_jax.data.ragged import sorted_pairs
 from secret_jax.runtime.linalg import (
     AnyArray,
@@ -168,7 +168,7 @@ def prepared(level: Level, ridge: float, most_regressors: int) -> Nodes:
 
 def inverted_roots(rows: Any, matrix: AnyArray) -> AnyArray:
     """Inverse Cholesky factors of definite matrices of nodes."""
-    if fits(rows, matrix.shape[-1]):
+    if matrices_fit(rows, matrix.shape[-1]):
         return rss_kernel.inverted_roots(matrix)
     return inverse_cholesky(matrix, 0.0)[0]
 
@@ -289,7 +289,7 @@ def cuts_of(
     mass = mass if mass.ndim == head.ndim else mass[:, None]
     if xp is not np:  # all pairs: a sort and what leads to it are many kernels
         index = xp.arange(n, dtype=np.float32)
-        if rows.triton:
+        if rows.triton and n <= _QUANTILE_ROWS:
             return rss_kernel.quantiles(mass, head, n, ROUNDING)
         return rss_kernel.lowest_beyond(mass, head, index, n, ROUNDING)
     share = (np.arange(n, dtype=np.float32) + np.float32(0.5)) / np.float32(n)
@@ -411,7 +411,7 @@ def exact_sides(
         seen = nodes.weight, nodes.design[..., :n, :], left.astype(nodes.design.dtype)
         (one,) = rows.total(products, (), seen)
         one = one.reshape(len(one), -1, n, n)
-    if fits(rows, n):
+    if matrices_fit(rows, n):
         whole = nodes.gram[:, :n, :n], nodes.min_weight
         return rss_kernel.sides(one, *whole, first, ridge, ROUNDING)
     sides = xp.stack([one, nodes.gram[:, None, :n, :n] - one], axis=2)

@@ -145,8 +145,8 @@ def find(level: Level, finder: SplitFinder) -> Split:
         return finder.find(level)
 
 
-def on_tiles(function: Callable[[Level], Any], level: Level, tile: int = 64) -> Any:
-    """What a function of a level gives that JAX traces, with room for more nodes."""
+def tiled(level: Level, tile: int = 64) -> tuple[TiledRows, dict[str, Any]]:
+    """Rows and arrays of a level on an accelerator, with room for more nodes."""
     room, length = 2, level.rows.length
     n_tiles = int((-(-length // tile)).sum()) + room
     rows = TiledRows.of(np.append(length, [0] * room), n_tiles, tile)
@@ -157,16 +157,22 @@ def on_tiles(function: Callable[[Level], Any], level: Level, tile: int = 64) -> 
         arrays[name] = np.concatenate([array, more])
     for name in ("x", "codes", "targets", "weight"):
         arrays[name] = in_tiles(getattr(level, name), length, n_tiles, tile)
+    return rows, arrays
+
+
+def on_tiles(function: Callable[[Level], Any], level: Level, tile: int = 64) -> Any:
+    """What a function of a level gives that JAX traces."""
+    given, n_nodes = tiled(level, tile), level.n_nodes
 
     def traced(rows: TiledRows, arrays: dict[str, Any]) -> Any:
         return function(replace(level, rows=rows, **arrays))
 
-    program = jax.jit(traced).lower(rows, arrays)
+    program = jax.jit(traced).lower(*given)
     # Two calls of LAPACK at once can wait for each other for ever on processors.
     assert "lapack" not in (text := program.as_text())
     assert "triangular_solve" not in text
-    found = program.compile()(rows, arrays)
-    return jax.tree.map(lambda array: np.asarray(array)[: len(length)], found)
+    found = program.compile()(*given)
+    return jax.tree.map(lambda array: np.asarray(array)[:n_nodes], found)
 
 
 def by_kernels(function: Callable[[Level], Any], monkeypatch: Any) -> Any:

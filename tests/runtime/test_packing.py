@@ -66,3 +66,9 @@ def test_wider_numbers_are_narrowed():
     found = jax.jit(Packed.apart)(packed)
     assert (found["place"].dtype, found["share"].dtype) == (np.int32, np.float32)
     np.testing.assert_array_equal(found["place"], [0, 1, 2])
+
+
+@pytest.mark.parametrize("values", [np.array([1 << 31]), np.array([1j])])
+def test_nothing_wraps(values):
+    with pytest.raises(AssertionError):
+        Packed.of([values])

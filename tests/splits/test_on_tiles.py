@@ -24,7 +24,6 @@ from rows_of_nodes import in_tiles
 from secret_jax import SecretSplits
 from secret_jax.data.ragged import RaggedRows
 from secret_jax.data.tiles import TiledRows
-from secret_jax.splits import em_kernel
 from secret_jax.splits.classes import ClassSplits
 from secret_jax.splits.interface import Node, OneNodeFinder, Split
 from secret_jax.splits.mixture import (
@@ -196,20 +195,3 @@ def test_a_step_of_em_by_blocks(rng, width, monkeypatch):
         np.testing.assert_allclose(*pair, rtol=1e-4)
     for pair in zip(found.forms, other.forms, strict=True):
         np.testing.assert_allclose(*pair, rtol=1e-3, atol=1e-5)
-
-
-def test_kernels_are_tried_before_they_are_used(monkeypatch):
-    device = jax.devices("cpu")[0]
-    assert not em_kernel.work_on(device)  # no card
-    monkeypatch.setattr(em_kernel, "runs_triton", lambda device: True)
-    tried = em_kernel.work_on.__wrapped__
-    with pytest.warns(UserWarning, match=r"do not work on .*interpret mode"):
-        assert not tried(device)
-    monkeypatch.setattr("secret_jax.data.kernels.INTERPRETED", True)
-    assert tried(device)
-    wrong = em_kernel.products_about
-    monkeypatch.setattr(
-        em_kernel, "products_about", lambda *given: (2 * wrong(*given)[0], None)
-    )
-    with pytest.warns(UserWarning, match="a sum was wrong"):
-        assert not tried(device)

@@ -14,13 +14,14 @@ from level_batches import (
     mixed_level,
     node_rows,
     on_tiles,
+    tiled,
 )
 from level_batches import find as found_in
 from level_batches import level_of as level_of_nodes
 
 from secret_jax import RssSplits, SecretRegressor
 from secret_jax.data.ragged import RaggedRows
-from secret_jax.splits import rss, rss_axis, rss_kernel, rss_nodes
+from secret_jax.splits import rss, rss_axis, rss_nodes
 from secret_jax.splits.interface import Level, Roles
 from secret_jax.tree.structure import SplitKind
 
@@ -380,22 +381,6 @@ def test_nodes_together_get_the_splits_of_each_alone(change, oblique):
             np.testing.assert_allclose(own[node], other[0], rtol=2e-3, atol=2e-4)
 
 
-@pytest.mark.parametrize("m", [5, 24])
-def test_leading_eigenvectors_in_one_kernel(rng, m, monkeypatch):
-    monkeypatch.setattr("secret_jax.data.kernels.INTERPRETED", True)
-    vector = np.linalg.qr(rng.normal(size=(3, m, m)))[0]
-    value = 0.5 ** np.arange(m) * np.where(np.arange(m) % 2, -1.0, 1.0)
-    whitened = np.einsum("nij,j,nkj->nik", vector, value, vector)
-    whitener = np.tril(rng.normal(size=(3, m, m)), -1) / m + np.eye(m)
-    back = np.linalg.inv(whitener)
-    hessian = back @ whitened @ back.transpose(0, 2, 1)
-    given = hessian[:, None].astype(np.float32), whitener.astype(np.float32)
-    found = jax.jit(rss_kernel.bent_most, static_argnums=2)(*given, 2)
-    expected = vector.transpose(0, 2, 1)[:, :2] @ whitener
-    sign = np.sign(np.sum(found * expected, axis=2, keepdims=True))
-    np.testing.assert_allclose(sign * found, expected, atol=1e-4)
-
-
 @pytest.mark.parametrize("triton", [False, True], ids=["arrays", "kernels"])
 @pytest.mark.parametrize(
     ("change", "oblique"),
@@ -418,3 +403,37 @@ def test_jax_finds_what_numpy_finds(change, oblique, triton, monkeypatch):
         assert own.dtype == other.dtype
         np.testing.assert_allclose(own, other, rtol=1e-3, atol=1e-3)
     assert (found.kind != SplitKind.LEAF).all()
+
+
+@pytest.mark.parametrize(
+    ("n_columns", "n_regressors", "n_outputs", "changes"),
+    [
+        (0, 0, 1, {}),
+        (0, 0, 3, {}),
+        (2, 0, 2, {}),
+        (3, 3, 2, {"n_thresholds": 9000}),
+        (17, 16, 6, {}),
+        (32, 32, 1, {}),
+    ],
+)
+def test_tables_of_all_shapes_are_lowered_for_cards(
+    rng, n_columns, n_regressors, n_outputs, changes, monkeypatch
+):
+    """And of categories alone kernels find what processors do."""
+    finder = replace(FINDER, **changes)
+    codes = rng.integers(0, 3, (80, 2))
+    x, noise = rng.normal(size=(80, n_columns)), rng.normal(size=(80, n_outputs))
+    nodes = [NodeRows(x, noise + codes[:, :1], codes)]
+    level = level_of_nodes(finder, nodes, n_regressors=n_regressors, n_categories=3)
+
+    def plain(rows, arrays):
+        return jax.tree.leaves(finder.find(replace(level, rows=rows, **arrays)))
+
+    rows, arrays = tiled(level)
+    traced = jax.jit(plain).trace(replace(rows, triton=True), arrays)
+    assert "triton" in traced.lower(lowering_platforms=("cuda",)).as_text()
+    if not n_columns:
+        expected = on_tiles(by_kernels(finder.find, monkeypatch), level)
+        found = found_in(level, finder)
+        assert found.kind[0] == SplitKind.DISCRETE
+        np.testing.assert_allclose(found.gain, expected.gain, rtol=1e-3)

@@ -27,8 +27,9 @@ from secret_jax.runtime.devices import chosen_device
 from secret_jax.runtime.linalg import AnyArray, safe_divide
 from secret_jax.runtime.packing import Packed
 from secret_jax.runtime.programs import program
-from secret_jax.splits.em_kernel import products_about, work_on
+from secret_jax.splits.em_kernel import products_about
 from secret_jax.splits.interface import Level, Roles, Split, SplitFinder
+from secret_jax.splits.kernels_work import work_on
 from secret_jax.tree.walk import goes_left
 
 # Numbers of rows come back in two parts that float32 holds.
