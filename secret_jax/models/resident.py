@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from secret_jax.data.rows import Rows, all_one
+from secret_jax.data.rows import Rows
 from secret_jax.data.shards import block_of, in_64_bits
 from secret_jax.models.statistics import ROUNDING_32, NodeStatistics, centred
 from secret_jax.runtime.devices import rows_at_once
@@ -126,11 +126,9 @@ def _over_blocks(
     """
     size = rows_at_once(4 * (n_numbers + 3 * rows.table.x.shape[1]), ROW_BLOCK)
     size = min(next_power_of_two(max(rows.n_rows, _RUN)), size)
-    n_rows, alike = rows.n_rows, all_one(rows.weight)
-    if not alike:
-        n_count = np.count_nonzero(rows.weight)
-        alike = bool((rows.weight[:n_count] == 1.0).all())
-        n_rows = n_count if alike else n_rows
+    n_rows = np.count_nonzero(rows.weight)
+    alike = bool((rows.weight[:n_rows] == 1.0).all())
+    n_rows = n_rows if alike else rows.n_rows
     targets = rows.targets.astype(np.float32)
     weight = np.ones(1, np.float32) if alike else rows.weight.astype(np.float32)
     with in_64_bits():

@@ -24,7 +24,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 
 from secret_jax.data.kernels import BLOCK
-from secret_jax.data.rows import Table, all_one
+from secret_jax.data.rows import Table
 from secret_jax.data.schema import TableSchema
 from secret_jax.fit.grow.execution import (
     Division,
@@ -106,7 +106,7 @@ class OnDevice(Execution):
         # which kernels take.
         most = -(-(self._sample or self._n_rows) // self._n_devices)
         self._most_seen = most if self._mesh is None else -(-most // BLOCK) * BLOCK
-        self._unweighted = all_one(places.weight) or bool((places.weight == 1).all())
+        self._unweighted = bool((places.weight == 1.0).all())
         any_oblique = bool(roots.oblique.any()) and schema.n_columns > 1
         self._traced = Traced.of(schema, options.finder, any_oblique)
         n_columns = schema.n_columns + schema.n_outputs
