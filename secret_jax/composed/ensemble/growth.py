@@ -332,7 +332,7 @@ def _added(
     if isinstance(table.codes, np.ndarray):
         pairs = zip(predictions, trees, strict=True)
         return [value + step * values(tree, table) for value, tree in pairs]
-    new = [jnp.asarray(TreeSum([tree]).where_they_lie(table)) for tree in trees]
+    new = [TreeSum([tree]).where_they_lie(table) for tree in trees]
     if isinstance(predictions[0], np.ndarray):  # there was no tree
         return new
     return _sums(predictions, np.float32(step), new)

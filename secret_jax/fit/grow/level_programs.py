@@ -278,8 +278,9 @@ def _places(rows: TiledRows, start: Array) -> Array:
 
 def _put(array: Array, at: Array, values: Array) -> Array:
     """Put values at places, of which those that are there differ."""
-    how: Any = {"mode": "drop", "wrap_negative_indices": False}
-    return array.at[at].set(values, unique_indices=True, **how)
+    return array.at[at].set(
+        values, mode="drop", unique_indices=True, wrap_negative_indices=False
+    )
 
 
 def _taken(values: Array, at: Any) -> Array:

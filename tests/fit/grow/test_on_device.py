@@ -243,6 +243,33 @@ def test_one_search_serves_all_levels_and_sizes(table):
     assert all(count == counts[0] for count in counts)
 
 
+@pytest.mark.parametrize("in_batches", [False, True])
+def test_of_small_trees_of_ensembles_a_search_has_room_for_few(
+    in_batches, table, monkeypatch
+):
+    """One for all of their growths, the first too, of single leaves."""
+    monkeypatch.setattr(on_device, "_NODES", 64)
+    rooms, options = [], {"max_leaf_nodes": 4, "in_batches": in_batches}
+    laid_out, samples = on_device.laid_out, on_device.samples
+
+    def noted(program, which):
+        def call(*arguments, **static):
+            rooms.append(len(arguments[which]))
+            return program(*arguments, **static)
+
+        return call
+
+    monkeypatch.setattr(on_device, "laid_out", noted(laid_out, 5))
+    monkeypatch.setattr(on_device, "samples", noted(samples, 1))
+    options = GrowOptions(finder=VarianceSplits(), sample=64, min_gain=0.0, **options)
+    for most in (1, None):
+        roots = [root_of(np.arange(n), max_leaf_nodes=most) for n in (700, 400)]
+        with as_on_accelerator():
+            found = grown(*table, options, roots)
+        assert {each.tree.n_leaves for each in found} == {most or 4}
+    assert set(rooms) == ({4 * 8, 8} if in_batches else {4 * 64, 64})
+
+
 def test_a_finder_that_is_not_compiled_runs_on_the_host(table):
     class OnTheHost(VarianceSplits):
         compiled = False
