@@ -38,6 +38,7 @@ class OnHost(Execution):
     """Rows of growing trees in the host's memory."""
 
     counts_all = False
+    order: np.ndarray
 
     def __init__(self, places: Places, schema: TableSchema, options: GrowOptions):
         places = places._replace(targets=places.targets.astype(np.float32, copy=False))

@@ -124,8 +124,8 @@ def test_an_interruption_ends_all_fits(monkeypatch):
 
 @pytest.mark.parametrize("interrupted", [False, True])
 def test_nobody_waits_on_for_a_fit_that_fails(interrupted, monkeypatch):
-    """One that raises, or is interrupted, while all others wait for it to grow."""
-    come, all_wait, gone = [], threading.Event(), threading.Event()
+    """One that raises, or is interrupted, when all others wait for it to grow."""
+    come, all_wait = [], threading.Event()
     grow, wait = together._Meeting.grow, together.wait
 
     def noted(meeting, growth):
@@ -135,17 +135,13 @@ def test_nobody_waits_on_for_a_fit_that_fails(interrupted, monkeypatch):
         return grow(meeting, growth)
 
     def waited(futures):
-        if interrupted:
-            all_wait.wait()
-            gone.set()
-            raise KeyboardInterrupt
-        return wait(futures)
+        if not interrupted:
+            return wait(futures)
+        all_wait.wait()
+        raise KeyboardInterrupt
 
     def last():
         all_wait.wait()
-        if interrupted:
-            gone.wait()
-            return fit_of("default", 3)
         raise KeyError("own")
 
     monkeypatch.setattr(together._Meeting, "grow", noted)
@@ -155,10 +151,10 @@ def test_nobody_waits_on_for_a_fit_that_fails(interrupted, monkeypatch):
     if interrupted:
         with pytest.raises(KeyboardInterrupt):
             fit_together([*fits, last])
-        return
-    *others, failed = fit_together([*fits, last])
-    assert all(each.result().n_leaves_ > 1 for each in others)
-    assert isinstance(failed.exception(), KeyError)
+    else:
+        *others, failed = fit_together([*fits, last])
+        assert all(each.result().n_leaves_ > 1 for each in others)
+        assert isinstance(failed.exception(), KeyError)
 
 
 def test_fits_that_cannot_all_begin_do_not_wait_for_each_other(monkeypatch):
