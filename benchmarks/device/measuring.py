@@ -1,4 +1,4 @@
-"""What a device does: its ceilings, EM and histograms beside them, fits, and peers.
+"""What a device does: its ceilings, EM beside them, where it wins, fits, and peers.
 
 Stages in one table; one that fails says so and does not stop the others. Our rows are
 born on the device, those of peers on the host. Seconds are of the clock, with what is
@@ -290,5 +290,5 @@ def crossing(machine: Machine) -> Iterator[Line]:
 
 STAGES: dict[str, Stage] = {
     stage.__name__: stage
-    for stage in (*(ceilings, em, crossing, fits, predictions, busy, peers),)
+    for stage in (ceilings, em, crossing, fits, predictions, busy, peers)
 }

@@ -53,7 +53,8 @@ class Evidence(NamedTuple):
     leaf : LeafModel or None
         Leaf model of the trees.
     statistics : TreeStatistics or None
-        Of the tree and the training rows, if growth has summed them, in float32.
+        Of the tree and the training rows, if growth has summed them: of targets in
+        float32.
     """
 
     training: Rows

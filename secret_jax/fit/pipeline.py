@@ -113,9 +113,10 @@ def _candidates(
     n_first = 1
     if rule.n_folds:
         n_first += len(parts_of(training.weight, rule.n_folds, group=training.group))
+    asked = on_accelerator() or evidence.tolerance > 0  # for statistics
     started = [
         [
-            recipe.root(rows, oblique=oblique, measured=rows is every_row)
+            recipe.root(rows, oblique=oblique, measured=asked and rows is every_row)
             for rows in seen[:n_first]
         ]
         for oblique in families
@@ -168,7 +169,8 @@ def finish(fit: Fit) -> Fit:
             recipe = recipe.not_far_below(chosen)
             oblique = fitted.candidates[0].oblique
             every_row = np.arange(rows.n_rows)
-            roots = [recipe.root(every_row, oblique=oblique, measured=True)]
+            asked = on_accelerator()
+            roots = [recipe.root(every_row, oblique=oblique, measured=asked)]
             grown = recipe.grow(rows, roots, "growing the tree again")
             (tree,) = recipe.attach(grown, rows, roots)
             known = _known(tree, grown[0])

@@ -99,7 +99,6 @@ def fit_models(
     will send to it. ``leaves`` says where each of them ends, if it is known.
     """
     forest, size = joined(trees), [tree.n_nodes for tree in trees]
-    stage.at(0, forest.n_nodes)
     if leaves is None and max(part.n_rows for part in parts) > _FEW_ROWS:
         each = map(node_statistics, trees, parts)
         statistics = NodeStatistics(*map(np.concatenate, zip(*each, strict=True)))
@@ -133,6 +132,7 @@ def fit_to_statistics(
     ``parts`` gives the rows of each tree, or a sample, for what statistics do not tell.
     """
     forest, size = joined(trees), [tree.n_nodes for tree in trees]
+    stage.at(0, forest.n_nodes)
     joint = cache(lambda: _joint(size, parts()))
 
     def levels() -> Iterator[RowGroups]:

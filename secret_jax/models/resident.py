@@ -28,6 +28,8 @@ _RUN = 512
 # Fewest leaves after padding, and levels to a multiple of which trees are padded: one
 # program serves most trees.
 _LEAVES, _LEVELS = 128, 16
+# Stands for what float32 does not hold: infinity would be no number in other leaves.
+_HUGE = 1e30
 
 
 class _Block(NamedTuple):
@@ -48,7 +50,7 @@ class _Block(NamedTuple):
         """Sum values (n_rows, n) over the rows of every leaf, (n_leaves, n)."""
         member = leaf[:, None] == jnp.arange(n_leaves, dtype=leaf.dtype)
         member = member.astype(jnp.float32).reshape(-1, _RUN, n_leaves)
-        values = values.reshape(-1, _RUN, values.shape[1])
+        values = jnp.clip(values, -_HUGE, _HUGE).reshape(-1, _RUN, values.shape[1])
         found = matmul(member.transpose(0, 2, 1), values)
         return found.astype(jnp.float64).sum(axis=0)
 
@@ -84,7 +86,7 @@ def resident_errors(tree: Tree, rows: Rows, output_weight: np.ndarray) -> np.nda
     low, high = (end[path] - mean for end in tree.clip_range())
     tables = model[..., 1:], constant, low, high, np.sqrt(output_weight)
     known = *there, *(array.astype(np.float32) for array in tables)
-    n_numbers = len(node) + 2 * path.shape[1]
+    n_numbers = len(node) + path.shape[1] * (2 + tree.n_outputs * (n + 2))
     (lost,) = _over_blocks(_path_losses, rows, n_numbers, *known)
     error = np.zeros(tree.n_nodes)
     np.add.at(error, path[path >= 0], lost.sum(axis=0)[path >= 0])

@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 from secret_jax.data.rows import Rows
 from secret_jax.runtime.linalg import Moments, added_up, safe_divide
 from secret_jax.runtime.shapes import Scratch, slice_positions
-from secret_jax.tree.reshape import nodes_left
+from secret_jax.tree.reshape import nodes_kept
 from secret_jax.tree.structure import Tree
 
 # Rows to give `group_statistics` at once: so many that calls of NumPy cost less than
@@ -89,7 +89,7 @@ class TreeStatistics(NamedTuple):
 
     def of(self, subtree: Tree) -> NodeStatistics | None:
         """Those of a tree that was cut from it; None if it splits otherwise."""
-        node = nodes_left(self.tree, subtree)
+        node = nodes_kept(self.tree, subtree)
         return None if node is None else self.statistics.take(node)
 
 

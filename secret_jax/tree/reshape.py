@@ -49,15 +49,6 @@ def compact(
     return replace(tree, longer=None, **arrays)
 
 
-def number_in_compact(tree: Tree, keep_children: np.ndarray) -> np.ndarray:
-    """Number, after `compact`, of every node or of the leaf that replaced it."""
-    reachable = remaining(tree, keep_children)
-    number = np.cumsum(reachable) - 1
-    for node in np.flatnonzero(~reachable):  # parents come before children
-        number[node] = number[tree.parent[node]]
-    return number
-
-
 def remaining(tree: Tree, keep_children: np.ndarray) -> np.ndarray:
     """Mask of the nodes that are in the result of `compact`, in order."""
     reachable = np.ones(tree.n_nodes, bool)
@@ -80,7 +71,7 @@ def place_in(tree: Tree, subtree: Tree) -> np.ndarray:
     return np.array(place)
 
 
-def nodes_left(tree: Tree, subtree: Tree) -> np.ndarray | None:
+def nodes_kept(tree: Tree, subtree: Tree) -> np.ndarray | None:
     """Nodes of a tree that a tree cut from it has; None if it splits otherwise."""
     node = np.unique(place_in(tree, subtree), return_index=True)[1]
     if len(node) != subtree.n_nodes:

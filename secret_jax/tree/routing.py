@@ -280,7 +280,6 @@ def _computed(
     grows = isinstance(table, Table) and isinstance(table.codes, jax.Array)
     size = n_rows if grows else bucket(n_rows, smallest=_SMALLEST_BLOCK)
     size = min(size, rows_at_once(4 * width, usual))
-    stays = grows and size == n_rows
     with in_32_bits():
         packed = jax.device_put(Packed.of(arrays))
 
@@ -293,11 +292,18 @@ def _computed(
                 block = table
             x, codes = (block_of(array, rows, size) for array in block)
             (found,) = function(x, codes, packed)
-        return found if stays else np.asarray(found)[..., :n_inside]
+        return found if grows else np.asarray(found)[..., :n_inside]
 
-    if stays:
-        return run(slice(0, n_rows))
-    return np.concatenate(list(in_blocks(run, n_rows, size)), axis=-1)
+    blocks = list(in_blocks(run, n_rows, size))
+    if not grows:
+        return np.concatenate(blocks, axis=-1)
+    return blocks[0] if len(blocks) == 1 else _in_one(blocks, n_rows=n_rows)
+
+
+@program(static_argnames=("n_rows",))
+def _in_one(blocks: Sequence[jax.Array], *, n_rows: int) -> jax.Array:
+    """Blocks of rows, the last axis, without the padding of the last one."""
+    return jnp.concatenate(blocks, axis=-1)[..., :n_rows]
 
 
 def on_host(table: Table | Unencoded) -> Table:

@@ -21,8 +21,7 @@ from secret_jax.fit.prune.rules import CrossValidation, Unpruned
 from secret_jax.splits.rss import RssSplits
 from secret_jax.tree.reshape import (
     compact,
-    nodes_left,
-    number_in_compact,
+    nodes_kept,
     place_in,
     remaining,
 )
@@ -183,10 +182,12 @@ def test_nodes_are_found_in_a_pruned_tree(share):
     tree = SecretRegressor(oblique=False, distill=False).fit(X, y).tree_
     kept = np.random.default_rng(0).uniform(size=tree.n_nodes) < share
     kept[0] = True
-    subtree, place = compact(tree, kept), number_in_compact(tree, kept)
-    np.testing.assert_array_equal(place_in(tree, subtree), place)
-    left = nodes_left(tree, subtree)
-    np.testing.assert_array_equal(left, np.flatnonzero(remaining(tree, kept)))
+    subtree, stays = compact(tree, kept), remaining(tree, kept)
+    expected = np.cumsum(stays) - 1
+    for node in np.flatnonzero(~stays):  # parents come first
+        expected[node] = expected[tree.parent[node]]
+    np.testing.assert_array_equal(place_in(tree, subtree), expected)
+    np.testing.assert_array_equal(nodes_kept(tree, subtree), np.flatnonzero(stays))
     assert 1 < subtree.n_leaves < tree.n_leaves
     moved = replace(subtree, threshold=subtree.threshold + np.float32(1))
-    assert nodes_left(tree, moved) is nodes_left(subtree, tree) is None
+    assert nodes_kept(tree, moved) is nodes_kept(subtree, tree) is None

@@ -171,6 +171,18 @@ def there(rows: Rows, n_more: int = 500) -> Rows:
     return rows._replace(table=Table(jnp.asarray(x), rows.table.codes))
 
 
+def test_a_row_beyond_float32_on_a_device_spoils_no_other_leaf():
+    (tree,) = fit_models([tree_of("bushy", 0)], [rows_of(2, 900)], LeastSquares())
+    rows, wild = rows_of(1, 900), rows_of(1, 900)
+    wild.targets[7] = 1e25
+    hit = np.isin(np.arange(tree.n_nodes), paths_of(tree, rows.table)[:, 7])
+    assert 1 < hit.sum() < tree.n_nodes
+    for measure in (node_errors, lambda *own: node_statistics(*own).weight):
+        found, expected = (measure(tree, there(each)) for each in (wild, rows))
+        np.testing.assert_allclose(found[~hit], expected[~hit], rtol=1e-6)
+    assert node_errors(tree, there(wild))[hit].min() > 1e29
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("shape", ["root", "bushy", "chain"])
 def test_errors_of_rows_on_a_device_are_those_of_every_row_alone(shape, weighted):

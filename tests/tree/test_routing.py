@@ -6,6 +6,8 @@ import dataclasses
 import inspect
 
 import chex
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from handmade import (
@@ -218,6 +220,17 @@ def test_a_sum_is_what_its_trees_say_one_by_one(n_leaves, monkeypatch):
             np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
         found = TreeSum(trees).values(rows)
         np.testing.assert_allclose(found, sum(each), rtol=2e-5, atol=2e-5)
+
+
+def test_blocks_of_a_table_on_a_device_stay_there(monkeypatch):
+    tree, (x, codes) = build_tree(BUSHY, seed=1), rows(3000)
+    table = Table(jnp.asarray(x), jnp.asarray(codes))
+    whole = TreeSum([tree]).where_they_lie(table)
+    monkeypatch.setattr(routing, "rows_at_once", lambda *_: 1024)
+    for each in (whole, found := TreeSum([tree]).where_they_lie(table)):
+        assert isinstance(each, jax.Array)
+    np.testing.assert_array_equal(found, whole)
+    np.testing.assert_allclose(found.T, values(tree, Table(x, codes)), rtol=1e-5)
 
 
 def test_sums_of_one_size_are_one_program(monkeypatch):

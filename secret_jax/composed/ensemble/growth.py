@@ -20,7 +20,7 @@ from secret_jax.fit.grow.execution import GrowOptions
 from secret_jax.fit.grow.frontier import Root
 from secret_jax.fit.grow.grower import grown
 from secret_jax.fit.grow.on_device import resident
-from secret_jax.fit.grow.trees import with_leaf_models
+from secret_jax.fit.grow.trees import sums_make_models, with_leaf_models
 from secret_jax.fit.prepare import parts_of
 from secret_jax.losses.interface import Loss
 from secret_jax.losses.numbers import SQUARED_ERROR
@@ -148,6 +148,8 @@ def grown_with_models(
         in_batches=True,
         models_of_all=True,
     )
+    if sums_make_models(Ridge(), Ridge(), schema):
+        roots = [replace(root, measured=True) for root in roots]
     found = grown(rows._replace(table=there), schema, options, roots)
     return with_leaf_models(found, rows, roots, Ridge(), Ridge())
 
@@ -278,7 +280,10 @@ class Boosting:
         roots = [
             self._root(rows, *own) for own in zip(boosters, parts, said, strict=True)
         ]
-        trees = grown_with_models(rows, there, schema, roots, _BOOSTER_SPLITS)
+        most = self.max_leaf_nodes
+        trees = grown_with_models(
+            rows, there, schema, roots, _BOOSTER_SPLITS, max_leaf_nodes=most
+        )
         is_first = not boosters[0].trees
         step = 1.0 if is_first else self.learning_rate
         if is_first and self.loss.labels(schema.target_names) is not None:
@@ -312,7 +317,7 @@ class Boosting:
             key=key_of(booster.key, number),
             weight=weight,
             targets=targets,
-            max_leaf_nodes=self.max_leaf_nodes if number else 1,
+            max_leaf_nodes=None if number else 1,
         )
 
 
@@ -327,7 +332,7 @@ def _added(
     if isinstance(table.codes, np.ndarray):
         pairs = zip(predictions, trees, strict=True)
         return [value + step * values(tree, table) for value, tree in pairs]
-    new = [jnp.asarray(TreeSum([tree]).where_they_lie(table)) for tree in trees]
+    new = [TreeSum([tree]).where_they_lie(table) for tree in trees]
     if isinstance(predictions[0], np.ndarray):  # there was no tree
         return new
     return _sums(predictions, np.float32(step), new)

@@ -9,7 +9,7 @@ import numpy as np
 from secret_jax.data.schema import TableSchema
 from secret_jax.fit.grow.frontier import Frontier
 from secret_jax.splits.interface import Comparison, Split
-from secret_jax.tree.reshape import compact, number_in_compact
+from secret_jax.tree.reshape import compact, place_in
 from secret_jax.tree.structure import (
     AXES,
     LEAF_FIELDS,
@@ -118,11 +118,11 @@ class Builder:
                 arrays[name] = np.where(ids >= 0, number[ids], -1).astype(np.int32)
             tree = Tree(**arrays, schema=self._schema)
             kept = _best_first(tree, most)
-            number[mine] = n_before + number_in_compact(tree, kept)
-            whole = bool(kept.all())
-            trees.append(
-                tree if whole else compact(tree, kept, StopReason.MAX_LEAF_NODES)
-            )
+            trees.append(tree)
+            number[mine] = n_before + np.arange(tree.n_nodes)
+            if not kept.all():
+                trees[-1] = compact(tree, kept, StopReason.MAX_LEAF_NODES)
+                number[mine] = n_before + place_in(tree, trees[-1])
             n_before += trees[-1].n_nodes
         return trees, number
 

@@ -8,7 +8,6 @@ root to the leaves.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -69,11 +68,14 @@ class Execution(ABC):
     """Rows of growing trees, on one kind of device, and what is done with them.
 
     Every node has a slice of one order of all rows (`Frontier.start`, `stop`), in which
-    its rows stay in shuffled order.
+    its rows stay in shuffled order; it keeps it when it is divided.
     """
 
     counts_all: ClassVar[bool]
     """Whether statistics are always of all rows of a node."""
+    order: np.ndarray | None = None
+    """(n_places,), int: the order, each a place of the roots; None if nobody keeps it.
+    """
 
     @abstractmethod
     def find(self, level: Frontier) -> Found:
@@ -91,13 +93,6 @@ class Execution(ABC):
         """Divide the rows of nodes by their splits, stably, each within its slice.
 
         ``others``: nodes that may be divided later; no more is asked of the rest.
-        """
-
-    @abstractmethod
-    def order(self) -> Callable[[], np.ndarray]:
-        """Reads the order of all rows, (n_places,), int: each a place of the roots.
-
-        Nodes keep their slices, so that it may be read when they were divided further.
         """
 
 

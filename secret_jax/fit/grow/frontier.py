@@ -44,6 +44,8 @@ class Root:
     @cached_property
     def where(self) -> np.ndarray | slice:
         """Its rows, as a slice if they are neighbours, which to take costs nothing."""
+        if not len(self.rows):
+            return slice(0, 0)
         first, n_rows = int(self.rows[0]), len(self.rows)
 
         def neighbours(part: slice) -> bool:
@@ -71,10 +73,6 @@ class Places(NamedTuple):
     targets: np.ndarray  # (n_places, n_outputs); growth looks at float32
     # (n_places,), float64: models count with all its digits, searches in float32.
     weight: np.ndarray
-    # (n_places,), int: a permutation of the places in which every node is a slice; it
-    # changes as nodes are split. Within a node rows stay in shuffled order: a prefix is
-    # a sample.
-    order: np.ndarray
 
     @classmethod
     def of(cls, rows: Rows, roots: Sequence[Root]) -> Places:
@@ -89,7 +87,6 @@ class Places(NamedTuple):
             np.array(begin) if len(begin) == len(roots) else None,
             targets,
             weight.astype(np.float64, copy=False),
-            np.arange(len(row)),
         )
 
 

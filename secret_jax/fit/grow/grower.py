@@ -54,12 +54,15 @@ class Grown(NamedTuple):
     fitted: FittedNodes | None
     # Of its nodes, if the root is measured, and growth has summed all of their rows.
     statistics: NodeStatistics | None
-    find_leaf: Callable[[], np.ndarray]
+    find_leaf: Callable[[], np.ndarray] | None
 
     @property
-    def leaf(self) -> np.ndarray:
-        """Leaf of every row, (n_rows,), int64, in the order of the root."""
-        return self.find_leaf()
+    def leaf(self) -> np.ndarray | None:
+        """Leaf of every row, (n_rows,), int64, in the order of the root.
+
+        None where growth has not kept the order of the rows.
+        """
+        return None if self.find_leaf is None else self.find_leaf()
 
 
 # The trees so far, and for every node, by the order of creation, its number in them.
@@ -219,20 +222,21 @@ class _Growth:
         size = [tree.n_nodes for tree in trees]
         known = self._models.of_trees(number, size)
         ends = [*self._leaves, self.level, self.waiting.level]
-        order, n_rows = self._rows.order(), self._n_rows
+        order, n_rows = self._rows.order, self._n_rows
 
         @cache
         def leaves() -> list[np.ndarray]:
-            places, leaf = order(), np.zeros(sum(n_rows), np.int64)
+            assert order is not None
+            leaf = np.zeros(sum(n_rows), np.int64)
             for part in ends:
-                place = places[slice_positions(part.start, part.stop)]
+                place = order[slice_positions(part.start, part.stop)]
                 leaf[place] = np.repeat(part.node, part.stop - part.start)
             leaf = number[leaf]
             leaf -= np.repeat(np.cumsum(size) - size, n_rows)
             return np.split(leaf, np.cumsum(n_rows)[:-1])
 
         found = [
-            Grown(tree, *own, lambda i=i: leaves()[i])
+            Grown(tree, *own, None if order is None else lambda i=i: leaves()[i])
             for i, (tree, own) in enumerate(zip(trees, known, strict=True))
         ]
         return found, number

@@ -50,15 +50,13 @@ class Seen(NamedTuple):
 
 
 class Tiles(NamedTuple):
-    """Rows of all nodes that growth may come to, and the order of all rows."""
+    """Rows of all nodes that growth may come to."""
 
     rows: TiledRows
     x: AnyArray
     codes: AnyArray  # -1 for a category that training never saw
     targets: AnyArray
     weight: AnyArray
-    # (n_places,), int32: see `secret_jax.fit.grow.execution.Execution`.
-    order: AnyArray
 
 
 class Given(NamedTuple):
@@ -70,8 +68,6 @@ class Given(NamedTuple):
     # (n_nodes,), int32: of each new node one more than twice the number of the node
     # whose rows on the left it gets, or two more for those on the right; 0 for none.
     side: AnyArray
-    # (n_nodes, n_devices), int32: where the rows begin in each device's order.
-    start: AnyArray
     discrete: AnyArray  # (n_nodes,), bool
     attribute: AnyArray  # (n_nodes,), int32: of discrete splits
     direction: AnyArray  # (n_nodes, n_columns), float32
@@ -197,8 +193,7 @@ def laid_out(
     of_table = (put(values, at) for values in (x, codes))
     ones = rows.inside.astype(jnp.float32)
     weight = put(weight, place) if len(weight) else ones
-    order = jnp.arange(n_places, dtype=jnp.int32)
-    return Tiles._make([rows, *of_table, put(targets, place), weight, order])
+    return Tiles._make([rows, *of_table, put(targets, place), weight])
 
 
 @program(static_argnames=("n_nodes", "mesh"))
@@ -212,7 +207,7 @@ def roomier(tiles: Tiles, *, n_nodes: int, mesh: Mesh | None = None) -> Tiles:
     n_tiles, old = len(tiles.x) + n_nodes, tiles.rows
     length = longer(old.length)
     rows = TiledRows.of(length, n_tiles, old.tile, old.triton, _axis_of(mesh))
-    return Tiles._make([rows, *map(longer, tiles[1:5]), tiles.order])
+    return Tiles._make([rows, *map(longer, tiles[1:])])
 
 
 @program(static_argnames=("n_regressors", "mesh"))
@@ -226,32 +221,24 @@ def divided(
     shape (n_nodes, n_numbers).
     """
     given: Given = packed.apart()
-    start = given.start[:, 0 if mesh is None else jax.lax.axis_index(AXIS)]
-    rows, left = tiles.rows, tiles.rows.inside & _left(tiles, given)
+    rows, side = tiles.rows, given.side - 1
+    left = rows.inside & _left(tiles, given)
     on_left, n_left = _counted(rows, left)
-    # In the order rows of a node are neighbours: from where in it each comes.
-    place = _places(rows, start)
-    right = place + (n_left[rows.node][:, None] - on_left)
-    at = jnp.where(left, start[rows.node][:, None] + on_left - 1, right)
-    at = jnp.where(rows.inside, at, len(tiles.order))
-    source = jnp.arange(len(tiles.order), dtype=jnp.int32)
-    source = source.at[at].set(
-        place, mode="drop", unique_indices=True, wrap_negative_indices=False
-    )
-    order = _taken(tiles.order, source)
-
-    parent, is_right = jnp.maximum(given.side - 1, 0) // 2, given.side % 2 == 0
-    begin = start[parent] + jnp.where(is_right, n_left[parent], 0)
-    length = jnp.where(is_right, (rows.length - n_left)[parent], n_left[parent])
-    length = jnp.where(given.side > 0, length, 0)
+    of_sides = jnp.stack([n_left, rows.length - n_left], axis=1).ravel()
+    length = jnp.where(side >= 0, of_sides[jnp.maximum(side, 0)], 0)
     how = rows.tile, rows.triton, _axis_of(mesh)
     new = TiledRows.of(length, len(rows.filled), *how)
-    # From places in the order to those in the tiles.
-    shift = (rows.first * rows.tile - start)[parent][new.node]
-    source = _taken(source, jnp.where(new.inside, _places(new, begin), 0))
-    source = jnp.where(new.inside, source + shift[:, None], 0)
-    moved = (_moved(new, values, source) for values in tiles[1:5])
-    tiles = Tiles._make([new, *moved, order])
+    # Where the rows of each side go, of all places; of those that nobody wants beyond
+    # the last one.
+    begin = jnp.full(of_sides.shape, left.size, jnp.int32)
+    begin = _put(begin, side, new.first * new.tile).reshape(-1, 2)
+    at = begin[rows.node, :1] + on_left - 1
+    at = jnp.where(left, at, _places(rows, begin[:, 1]) - on_left)
+    at = jnp.where(rows.inside, at, left.size)
+    place = jnp.arange(left.size, dtype=jnp.int32).reshape(left.shape)
+    source = _put(jnp.zeros(left.size, jnp.int32), at, place).reshape(left.shape)
+    moved = (_moved(new, values, source) for values in tiles[1:])
+    tiles = Tiles._make([new, *moved])
     return tiles, _sums(tiles, n_regressors)
 
 
@@ -272,7 +259,7 @@ def _counted(rows: TiledRows, left: Array) -> tuple[Array, Array]:
 
 
 def _moved(rows: TiledRows, values: Array, source: Array) -> Array:
-    """Values of rows, by where among all places each was."""
+    """Values of rows, by where among all places of the tiles each was."""
     own = jnp.expand_dims(source, range(1, values.ndim - 1))
     features = (
         jnp.arange(n).reshape([-1 if i == axis else 1 for i in range(values.ndim)])
@@ -284,10 +271,17 @@ def _moved(rows: TiledRows, values: Array, source: Array) -> Array:
 
 
 def _places(rows: TiledRows, start: Array) -> Array:
-    """Places of rows in the order, by where nodes begin in it, (n_tiles, tile)."""
+    """Places of rows, by where those of their nodes begin, (n_tiles, tile)."""
     number = jnp.arange(len(rows.filled), dtype=jnp.int32)
     first = start[rows.node] + (number - rows.first[rows.node]) * rows.tile
     return first[:, None] + jnp.arange(rows.tile, dtype=jnp.int32)
+
+
+def _put(array: Array, at: Array, values: Array) -> Array:
+    """Put values at places, of which those that are there differ."""
+    return array.at[at].set(
+        values, mode="drop", unique_indices=True, wrap_negative_indices=False
+    )
 
 
 def _taken(values: Array, at: Any) -> Array:
@@ -324,7 +318,7 @@ def _left(tiles: Tiles, given: Given) -> Array:
 
 def _sums(tiles: Tiles, n_regressors: int) -> Array:
     """All that models of nodes are made of: see `statistics_of`."""
-    rows, x, _, targets, weight, _ = tiles
+    rows, x, _, targets, weight = tiles
     arrays, weight = (x[:, :n_regressors], targets), weight[:, None]
     # About the mean of few of the rows an offset does not eat the digits of any.
     first = jnp.minimum(rows.first, len(x) - 1)
@@ -381,7 +375,7 @@ def samples(
     del mesh  # each for itself
     length = jnp.where(node >= 0, tiles.rows.length[node], 0)
     some = replace(tiles.rows, length=length, first=tiles.rows.first[node], axis=None)
-    first = (some.head(values, n_rows) for values in tiles[1:5])
+    first = (some.head(values, n_rows) for values in tiles[1:])
     return Seen(length, *first)
 
 

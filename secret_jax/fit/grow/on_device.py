@@ -14,9 +14,9 @@ of equal parts. Dividing moves no row to another device, a search sums over all 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import jax
@@ -110,19 +110,22 @@ class OnDevice(Execution):
         any_oblique = bool(roots.oblique.any()) and schema.n_columns > 1
         self._traced = Traced.of(schema, options.finder, any_oblique)
         n_columns = schema.n_columns + schema.n_outputs
-        fewest = _NODES // next_power_of_two(-(-n_columns // _MANY_COLUMNS))
-        self._n_samples = max(fewest, _FEWEST_NODES)
+        at_once = _NODES // next_power_of_two(-(-n_columns // _MANY_COLUMNS))
+        if options.in_batches and options.max_leaf_nodes:
+            # Ensembles, whose growths are alike: no level has more nodes.
+            most = len(roots.node) * options.max_leaf_nodes
+            at_once = min(at_once, next_power_of_two(most))
+        self._n_samples = max(at_once, _FEWEST_NODES)
         # Where a search sees all tiles, those of more nodes would take its time.
         more = 1 if options.sample is None else _MORE
         self._room = bucket(len(roots.node), smallest=more * self._n_samples)
         tile = min(max(next_power_of_two(n_columns), _TILE), _LARGEST_TILE)
-        # Of the nodes that have tiles: numbers of rows on each device, and where they
-        # begin in its order. Both add up to those of the order of all rows.
+        # Of the nodes that have tiles: numbers of rows on each device, and where the
+        # slices of nodes begin.
         shares = np.arange(self._n_devices + 1)
         edges = (roots.stop - roots.start)[:, None] * shares // self._n_devices
         self._length = np.diff(edges, axis=1)
-        ends = np.cumsum(np.pad(self._length, [(1, 0), (0, 0)]), axis=0)
-        self._start, self._ends = ends[:-1], [ends]  # of the roots; more when divided
+        self._start = roots.start
         with self._in_its_memory():
             self._tiles = self._laid_out(places, roots.start[:, None] + edges, tile)
         as_they_are = np.ones(len(self._start), int)
@@ -138,7 +141,7 @@ class OnDevice(Execution):
         slot = self._slots(level)
         asked = self._asked(level, slot)
         if self._sample is None:
-            pairs = [(Seen(*self._tiles[:5]), self._packed(asked, self._room, slot))]
+            pairs = [(Seen(*self._tiles), self._packed(asked, self._room, slot))]
         else:
             how, n = {"n_rows": self._most_seen, "mesh": self._mesh}, self._n_samples
             pairs = []
@@ -175,17 +178,11 @@ class OnDevice(Execution):
         given.goes_left[slot] = splits.goes_left
         left = (np.cumsum(n_new) - n_new)[slot]
         self._run(n_new, packed)
-        begin = self._start[left] + self._length[left]
-        self._start[left + 1] = begin
-        self._ends.append(begin)
+        middle = self._start[left] + self._length[left].sum(axis=1)
+        self._start[left + 1] = middle
         self._note_begins()
-        middle, weight = begin.sum(axis=1), self._statistics.weight
+        weight = self._statistics.weight
         return Division(middle, weight[left], weight[left + 1])
-
-    def order(self) -> Callable[[], np.ndarray]:
-        """Reads the order of all rows from the device; it needs no tiles."""
-        parts = [np.arange(self._n_rows)] if self._mesh is None else self._places
-        return partial(_order, self._tiles.order, parts, np.concatenate(self._ends))
 
     def _laid_out(self, places: Places, edges: np.ndarray, tile: int) -> Tiles:
         """Send stretches of the roots' rows to the devices, and put them into tiles."""
@@ -214,7 +211,7 @@ class OnDevice(Execution):
             parts = list(map(slice_positions, edges.T[:-1], edges.T[1:]))
             rows = [places.row[part] for part in parts]
             table = [sent(values, rows) for values in places.table]
-            begin, self._places = np.cumsum(self._length, axis=0) - self._length, parts
+            begin = np.cumsum(self._length, axis=0) - self._length
         ones = np.zeros(0, np.float32)  # are not sent
         roots = padded(np.stack([begin, self._length], axis=-1), self._room)
         return laid_out(
@@ -238,12 +235,8 @@ class OnDevice(Execution):
                 self._tiles = roomier(self._tiles, n_nodes=more, mesh=self._mesh)
             self._room += more
         n_categories = max([1, *map(len, schema.categories)])
-        packed = _layout_of_given(
-            self._room, self._n_devices, schema.n_columns, n_categories
-        ).zeros()
-        given: Given = packed.apart()
-        given.side[: len(side)] = 1 + side
-        given.start[: len(n_new)] = self._start
+        packed = _layout_of_given(self._room, schema.n_columns, n_categories).zeros()
+        packed.apart().side[: len(side)] = 1 + side
         return packed
 
     def _run(self, n_new: np.ndarray, given: Packed) -> None:
@@ -254,7 +247,7 @@ class OnDevice(Execution):
                 self._tiles, given, n_regressors=n, mesh=self._mesh
             )
             sums = np.asarray(sums)[: n_new.sum()].astype(np.float64)
-        self._start = np.repeat(self._start, n_new, axis=0)
+        self._start = np.repeat(self._start, n_new)
         self._length, found = statistics_of(sums, n, self._schema.n_outputs)
         if self._unweighted:  # exact, whatever their number
             weight = self._length.sum(axis=1, dtype=np.float64)
@@ -262,10 +255,10 @@ class OnDevice(Execution):
         self._statistics = found
 
     def _note_begins(self) -> None:
-        """Note where the nodes that have rows begin in the order of all."""
+        """Note where the slices of the nodes that have rows begin."""
         # A side without rows begins where another node does.
         self._some = np.flatnonzero(self._length.any(axis=1))
-        self._begins = self._start.sum(axis=1)[self._some]
+        self._begins = self._start[self._some]
 
     def _slots(self, level: Frontier) -> np.ndarray:
         """Places of nodes among those that have tiles."""
@@ -298,27 +291,11 @@ class OnDevice(Execution):
         return _in_memory_of_device(self._n_rows, n_columns, self._room)
 
 
-def _order(order: Any, parts: Sequence[np.ndarray], ends: np.ndarray) -> np.ndarray:
-    """Order of all rows from those of each device, of its ``parts`` of the places."""
-    each = zip(parts, np.asarray(order).reshape(len(parts), -1), strict=True)
-    place = np.concatenate([part[own[: len(part)]] for part, own in each])
-    if len(parts) == 1:
-        return place
-    # Slice by slice, and in each device by device.
-    length = np.diff(np.sort(ends, axis=0), axis=0)
-    number = np.arange(len(length))
-    number = np.concatenate([np.repeat(number, own) for own in length.T])
-    return place[np.argsort(number, kind="stable")]
-
-
 @cache
-def _layout_of_given(
-    n_nodes: int, n_devices: int, n_columns: int, n_categories: int
-) -> Layout:
+def _layout_of_given(n_nodes: int, n_columns: int, n_categories: int) -> Layout:
     return Layout.of(
         Given(
             side=np.empty(n_nodes, np.int32),
-            start=np.empty((n_nodes, n_devices), np.int32),
             discrete=np.empty(n_nodes, bool),
             attribute=np.empty(n_nodes, np.int32),
             direction=np.empty((n_nodes, n_columns), np.float32),

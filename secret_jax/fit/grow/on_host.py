@@ -6,7 +6,7 @@ together, as many as a cache holds, and threads keep the processors busy.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -38,11 +38,15 @@ class OnHost(Execution):
     """Rows of growing trees in the host's memory."""
 
     counts_all = False
+    order: np.ndarray
 
     def __init__(self, places: Places, schema: TableSchema, options: GrowOptions):
         places = places._replace(targets=places.targets.astype(np.float32, copy=False))
         self._places, self._schema, self._finder = places, schema, options.finder
         self._most = len(places.row) if options.sample is None else options.sample
+        # A permutation of the places, which changes as nodes are split. Within a node
+        # rows stay in shuffled order: a prefix is a sample.
+        self.order = np.arange(len(places.row))
         (x, codes), self._row = places.table.on_host(), places.row
         if 2 * len(places.row) < len(x):  # trees of few of many rows
             some, self._row = np.unique(places.row, return_inverse=True)
@@ -76,8 +80,7 @@ class OnHost(Execution):
 
     def _level(self, frontier: Frontier) -> Level:
         """Nodes with their rows, as a finder sees them."""
-        places = self._places
-        place = places.order[slice_positions(frontier.start, frontier.stop)]
+        place = self.order[slice_positions(frontier.start, frontier.stop)]
         row = self._row.take(place)
         n_random = self._finder.n_random(len(self._x))
         return Level(
@@ -85,7 +88,7 @@ class OnHost(Execution):
             x=self._x.take(row, axis=1),
             codes=self._codes.take(row, axis=1),
             targets=self._targets.take(place, axis=1),
-            weight=places.weight.take(place).astype(np.float32),
+            weight=self._places.weight.take(place).astype(np.float32),
             min_weight=frontier.min_leaf_weight.astype(np.float32),
             random=random_numbers(frontier.key, n_random),
             model=frontier.model.astype(np.float32),
@@ -100,40 +103,33 @@ class OnHost(Execution):
 
     def _shares(self, frontier: Frontier, n_rows: np.ndarray) -> np.ndarray:
         """Share of the nodes' weight in the rows that are looked at."""
-        places = self._places
-        share = np.ones(len(frontier.node))
+        weight, share = self._places.weight, np.ones(len(frontier.node))
         for i in np.flatnonzero(n_rows < frontier.stop - frontier.start):
-            head = places.order[frontier.start[i] : frontier.start[i] + n_rows[i]]
-            share[i] = places.weight[head].sum(dtype=np.float64) / frontier.weight[i]
+            head = self.order[frontier.start[i] : frontier.start[i] + n_rows[i]]
+            share[i] = weight[head].sum(dtype=np.float64) / frontier.weight[i]
         return share
 
     def statistics(self, level: Frontier, n_rows: np.ndarray) -> NodeStatistics:
         """Statistics of the first rows of nodes, in float64."""
-        table, row, _, targets, weight, order = self._places
+        table, row, _, targets, weight = self._places
         some = level.start, level.start + n_rows
         n = self._schema.n_regressors
-        return slice_statistics(table.x, row, targets, weight, n, order, *some)
+        return slice_statistics(table.x, row, targets, weight, n, self.order, *some)
 
     def divide(self, parents: Frontier, splits: Split, others: Frontier) -> Division:
         """Divide the rows of nodes, in place."""
         del others  # their rows stay where they are
-        go_left, left_weight, right_weight = _decided(parents, splits, self._places)
         slices = parents.start, parents.stop
-        middle = partition(self._places.order, *slices, go_left)
-        return Division(middle, left_weight, right_weight)
-
-    def order(self) -> Callable[[], np.ndarray]:
-        """Gives the order of all rows."""
-        order = self._places.order
-        return lambda: order
+        place = self.order[slice_positions(*slices)]
+        go_left, *weights = _decided(parents, splits, self._places, place)
+        return Division(partition(self.order, *slices, go_left), *weights)
 
 
 def _decided(
-    parents: Frontier, splits: Split, places: Places
+    parents: Frontier, splits: Split, places: Places, place: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Whether rows go left, one node after the other, and the weights of the sides."""
     n_nodes = len(parents.node)
-    place = places.order[slice_positions(parents.start, parents.stop)]
     row, weight = places.row[place], places.weight[place].astype(np.float64)
     slot = np.repeat(np.arange(n_nodes), parents.stop - parents.start)
 

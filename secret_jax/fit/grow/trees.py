@@ -43,14 +43,14 @@ class Recipe:
 
     def root(self, rows: np.ndarray, *, oblique: bool, measured: bool = False) -> Root:
         """Make a root over some rows of a table; see `Root`."""
-        found = _finds(self.options.finder.node_model, self.leaf, self.schema)
+        searched = self.options.finder.node_model
         return Root(
             rows=rows,
             min_split_weight=self.min_split_weight,
             min_leaf_weight=self.min_leaf_weight,
             oblique=oblique,
             key=self.seed,
-            measured=measured or not found,
+            measured=measured or sums_make_models(searched, self.leaf, self.schema),
         )
 
     def grow(
@@ -90,10 +90,20 @@ class Recipe:
         return Stage(name, self.progress)
 
 
-def _finds(searched: LeafModel | None, leaf: LeafModel, schema: TableSchema) -> bool:
-    """Whether a search fits the models of the leaves."""
+def _search_fits_leaves(
+    searched: LeafModel | None, leaf: LeafModel, schema: TableSchema
+) -> bool:
+    """Whether the models of the leaves are those that a search fits."""
     alike = searched is not None and leaf.fits_like(searched)
     return alike and not schema.monotonic
+
+
+def sums_make_models(
+    searched: LeafModel | None, leaf: LeafModel, schema: TableSchema
+) -> bool:
+    """Whether `with_leaf_models` fits models to what growth has summed of rows."""
+    # Processors count with all digits of the targets, growth in float32.
+    return on_accelerator() and not _search_fits_leaves(searched, leaf, schema)
 
 
 def with_leaf_models(
@@ -108,7 +118,8 @@ def with_leaf_models(
 
     ``searched``: what the search has fitted.
     """
-    known = _finds(searched, leaf, grown[0].tree.schema)
+    schema = grown[0].tree.schema
+    known = _search_fits_leaves(searched, leaf, schema)
     found = [
         with_models(each.tree, *each.fitted, leaf)
         if known and each.fitted is not None
@@ -125,14 +136,15 @@ def with_leaf_models(
         def parts() -> list[Rows]:
             return [part(roots[i]) for i in anew]
 
-        statistics = [one for i in anew if (one := grown[i].statistics) is not None]
-        # Processors count with all digits of the targets, growth in float32.
-        if on_accelerator() and len(statistics) == len(anew):
+        statistics = [own for i in anew if (own := grown[i].statistics) is not None]
+        if sums_make_models(searched, leaf, schema) and len(statistics) == len(anew):
             joint = NodeStatistics(*map(np.concatenate, zip(*statistics, strict=True)))
             fitted = fit_to_statistics(trees, joint, parts, leaf, stage)
         else:
-            leaves = [grown[i].leaf for i in anew]
-            fitted = fit_models(trees, parts(), leaf, leaves=leaves, stage=stage)
+            leaves = [own for i in anew if (own := grown[i].leaf) is not None]
+            fitted = fit_models(
+                trees, parts(), leaf, leaves=leaves or None, stage=stage
+            )
         for i, tree in zip(anew, fitted, strict=True):
             found[i] = tree
     return found

@@ -10,7 +10,14 @@ from configurations import crease, encoded, planes
 from traceable_finder import VarianceSplits
 
 from benchmarks.device.counting import as_on_accelerator
-from secret_jax import CrossValidation, HoldOut, RssSplits, SecretRegressor
+from secret_jax import (
+    CrossValidation,
+    HoldOut,
+    RssSplits,
+    SecretBoostingRegressor,
+    SecretForestRegressor,
+    SecretRegressor,
+)
 from secret_jax.data.encoding import encode
 from secret_jax.fit import pipeline
 from secret_jax.fit.grow import on_device, trees
@@ -78,29 +85,35 @@ def test_kept_statistics_are_sums_over_the_rows_of_every_node(where, table):
                 np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-4)
 
 
-@pytest.mark.parametrize("where", WHERE)
-def test_leaves_of_rows_are_looked_for_when_somebody_asks(where, table, monkeypatch):
-    """Also of a tree that has grown on."""
-    reads, order = [], on_device._order
-    monkeypatch.setattr(on_device, "_order", lambda *a: reads.append(1) or order(*a))
-    computing, finder = WHERE[where]
+def test_leaves_of_rows_are_known_also_of_a_tree_that_has_grown_on(table):
     (rows, schema), seen = table, []
 
     def enough(_, so_far):
         seen.append(so_far()[0])
         return np.zeros(0, int)
 
-    options = GrowOptions(finder=finder, sample=None, min_gain=0.0)
-    with computing():
-        seen.append(grown(rows, schema, options, roots_of(), enough=enough))
+    options = GrowOptions(finder=WHERE["host"][1], sample=None, min_gain=0.0)
+    seen.append(grown(rows, schema, options, roots_of(), enough=enough))
     assert len(seen) > 3
-    assert not reads
     for found in seen:
         for each, root in zip(found, roots_of(), strict=True):
             part, start = rows.table.take(root.rows), np.zeros(len(root.rows), int)
             expected = descend(each.tree, part, start, each.tree.max_depth)
             np.testing.assert_array_equal(each.leaf, expected)
-    assert len(reads) == (len(seen) if where == "device" else 0)
+
+
+@pytest.mark.parametrize("name", ["booster", "forest"])
+def test_ensembles_with_an_order_read_no_rows_again_on_a_device(name, monkeypatch):
+    model = {
+        "booster": SecretBoostingRegressor(max_iter=2, early_stopping=False),
+        "forest": SecretForestRegressor(n_estimators=2),
+    }[name].set_params(random_state=0, monotonic_cst=[1, 0, 0], max_leaf_nodes=4)
+    monkeypatch.setattr(on_device, "_FEWEST_NODES", 4)
+    X, y = crease(N_ROWS)
+    with as_on_accelerator(), monkeypatch.context() as here:
+        here.setattr(trees, "fit_models", lambda *a, **k: pytest.fail("read again"))
+        there = model.fit(X, y).predict(X)
+    assert np.mean((there - model.fit(X, y).predict(X)) ** 2) < 1e-3 * y.var()
 
 
 RULES = {

@@ -112,6 +112,12 @@ def test_what_a_root_has_of_its_own_takes_the_place_of_the_tables(finder, table)
     assert tree_bytes(other) != tree_bytes(with_table)
 
 
+def test_rows_that_are_neighbours_are_a_slice():
+    for first, stop in ((0, 0), (3, 4), (5, 90)):
+        assert root_of(np.arange(first, stop)).where == slice(first, stop)
+    assert isinstance(root_of(np.array([3, 5, 4, 6])).where, np.ndarray)
+
+
 def test_no_split_is_on_an_attribute_that_is_not_allowed(table):
     rows, schema = table
     options = GrowOptions(finder=CartSplits(), min_gain=0.0)

@@ -2,6 +2,7 @@
 
 import functools
 import gc
+import threading
 import warnings
 import weakref
 from dataclasses import replace
@@ -119,6 +120,41 @@ def test_an_interruption_ends_all_fits(monkeypatch):
     monkeypatch.setattr(together, "wait", interrupted)
     with pytest.raises(KeyboardInterrupt):
         fit_together([functools.partial(fit_of, "default", seed) for seed in range(3)])
+
+
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_nobody_waits_on_for_a_fit_that_fails(interrupted, monkeypatch):
+    """One that raises, or is interrupted, when all others wait for it to grow."""
+    come, all_wait = [], threading.Event()
+    grow, wait = together._Meeting.grow, together.wait
+
+    def noted(meeting, growth):
+        come.append(1)
+        if len(come) == 3:
+            all_wait.set()
+        return grow(meeting, growth)
+
+    def waited(futures):
+        if not interrupted:
+            return wait(futures)
+        all_wait.wait()
+        raise KeyboardInterrupt
+
+    def last():
+        all_wait.wait()
+        raise KeyError("own")
+
+    monkeypatch.setattr(together._Meeting, "grow", noted)
+    monkeypatch.setattr(together, "wait", waited)
+    monkeypatch.setattr(together, "N_WORKERS", 2)  # the last one and another
+    fits = [functools.partial(fit_of, "default", seed) for seed in range(3)]
+    if interrupted:
+        with pytest.raises(KeyboardInterrupt):
+            fit_together([*fits, last])
+    else:
+        *others, failed = fit_together([*fits, last])
+        assert all(each.result().n_leaves_ > 1 for each in others)
+        assert isinstance(failed.exception(), KeyError)
 
 
 def test_fits_that_cannot_all_begin_do_not_wait_for_each_other(monkeypatch):
