@@ -320,11 +320,8 @@ def _sums(tiles: Tiles, n_regressors: int) -> Array:
     """All that models of nodes are made of: see `statistics_of`."""
     rows, x, _, targets, weight = tiles
     arrays, weight = (x[:, :n_regressors], targets), weight[:, None]
-    # About the mean of few of the rows an offset does not eat the digits of any.
-    first = jnp.minimum(rows.first, len(x) - 1)
-    some = jnp.where(rows.length[:, None, None] > 0, weight[first], 0.0)
-    joint = [jnp.ones_like(some), *(array[first] for array in arrays)]
-    mean = rows.of_all(jnp.sum(some * jnp.concatenate(joint, axis=1), axis=-1))
+    one = jnp.ones_like(weight)
+    mean = rows.sums(weight * jnp.concatenate([one, *arrays], axis=1))
     mean = safe_divide(mean[:, 1:], mean[:, :1])
     if reads_once(rows, 1 + mean.shape[1]):
         products, _ = products_about(rows, [mean[:, None]], (x, targets), weight)
