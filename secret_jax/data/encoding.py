@@ -20,6 +20,7 @@ from secret_jax.data.columns import (
     read_columns,
     warn_of_unseen,
 )
+from secret_jax.data.row_programs import encoded_block
 from secret_jax.data.rows import (
     LEAST_DIFFERENT,
     ReadColumns,
@@ -34,7 +35,7 @@ from secret_jax.data.rows import (
     unweighted,
 )
 from secret_jax.data.schema import FAR, TableSchema
-from secret_jax.data.shards import RowShards, encoded_block, is_resident
+from secret_jax.data.shards import RowShards, is_resident
 from secret_jax.data.validation import rounded_weight
 from secret_jax.runtime.parallel import in_blocks
 

@@ -12,8 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from secret_jax.data.row_programs import block_of, in_64_bits
 from secret_jax.data.rows import Rows, all_one, are_ones
-from secret_jax.data.shards import block_of, in_64_bits
 from secret_jax.models.statistics import ROUNDING_32, NodeStatistics, centred
 from secret_jax.runtime.devices import rows_at_once
 from secret_jax.runtime.linalg import AnyArray, matmul

@@ -12,15 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from secret_jax.data.encoding import Unencoded
+from secret_jax.data.row_programs import Scaling, block_of, in_64_bits, standardised
 from secret_jax.data.rows import Table
-from secret_jax.data.shards import (
-    RowShards,
-    Scaling,
-    block_of,
-    in_64_bits,
-    scaling_of,
-    standardised,
-)
+from secret_jax.data.shards import RowShards, scaling_of
 from secret_jax.runtime.devices import in_32_bits, on_accelerator, rows_at_once
 from secret_jax.runtime.linalg import AnyArray
 from secret_jax.runtime.packing import Packed

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from secret_jax import SecretRegressor
+from secret_jax.data.row_programs import encoded_block
 from secret_jax.data.scaling import moments_of
-from secret_jax.data.shards import as_they_lie, encoded_block
+from secret_jax.data.shards import as_they_lie
 from secret_jax.datasets import make_fried
 from secret_jax.fit import pipeline as fit
 from secret_jax.splits.rss import RssSplits

@@ -129,7 +129,7 @@ found["scale"] = float(np.abs(scale / exact.std(axis=0) - 1).max())
 # Each device looks at its own rows: no program takes those of two.
 found["devices of programs"] = {}
 for module, name in (
-    (data, "_column_sums"), (data, "_bits_below"), (data, "_chosen"),
+    (data, "sums_of_columns"), (data, "bits_below"), (data, "chosen_rows"),
     (resident, "_leaf_sums"),
 ):
     seen = found["devices of programs"][name] = []

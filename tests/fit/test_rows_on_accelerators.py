@@ -165,7 +165,7 @@ def test_what_the_device_cannot_decide_the_host_does(rng, kind, monkeypatch):
         changes["leaf__tail_share"] = 0.005
     elif kind == "memory":
         full = mock.Mock(side_effect=jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED:"))
-        monkeypatch.setattr(shards, "_hash_order", full)
+        monkeypatch.setattr(shards, "hash_order", full)
     with (
         nullcontext()
         if kind != "copy of y"

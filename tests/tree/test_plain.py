@@ -13,9 +13,9 @@ import pytest
 from random_trees import encode, random_rows, random_tree
 
 from secret_jax import SecretRegressor
+from secret_jax.data.row_programs import encoded_block
 from secret_jax.data.rows import Table
 from secret_jax.data.schema import Role
-from secret_jax.data.shards import encoded_block
 from secret_jax.inspect.equations import LinearSplit, conditions_at, rounded_split
 from secret_jax.tree.plain import _factors, plain_number, with_plain_splits
 from secret_jax.tree.routing import apply, paths_of
