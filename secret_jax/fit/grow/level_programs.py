@@ -320,14 +320,14 @@ def _sums(tiles: Tiles, n_regressors: int) -> Array:
     """All that models of nodes are made of: see `statistics_of`."""
     rows, x, _, targets, weight = tiles
     arrays, weight = (x[:, :n_regressors], targets), weight[:, None]
-    one = jnp.ones_like(weight)
-    mean = rows.sums(weight * jnp.concatenate([one, *arrays], axis=1))
+    joint = jnp.concatenate([jnp.ones_like(weight), *arrays], axis=1)
+    mean = rows.sums(weight * joint)
     mean = safe_divide(mean[:, 1:], mean[:, :1])
     if reads_once(rows, 1 + mean.shape[1]):
         products, _ = products_about(rows, [mean[:, None]], (x, targets), weight)
     else:
-        joint = jnp.concatenate(arrays, axis=1) - rows.spread(mean)
-        joint = jnp.concatenate([jnp.ones_like(weight), joint], axis=1)
+        about = joint[:, 1:] - rows.spread(mean)
+        joint = jnp.concatenate([joint[:, :1], about], axis=1)
         products = rows.products(weight * joint, joint)
     lengths = rows.lengths
     length = jnp.stack([lengths // _PART, lengths % _PART], axis=1)
@@ -346,7 +346,7 @@ def statistics_of(
     mean, products, lower, upper, lengths = parts
     products = products.reshape(-1, 1 + width, 1 + width)
     weight = products[:, 0, 0]
-    # They are about the mean of some of the rows.
+    # The mean about which they are was rounded.
     offset = safe_divide(products[:, 0, 1:], weight[:, None])
     scatter = products[:, 1:, 1:]
     scatter = scatter - weight[:, None, None] * offset[:, :, None] * offset[:, None, :]
