@@ -20,18 +20,15 @@ from secret_jax.data.columns import (
     read_columns,
     warn_of_unseen,
 )
+from secret_jax.data.hashes import LEAST_DIFFERENT, Repeats, repeats_of, sampling_limit
 from secret_jax.data.row_programs import encoded_block
 from secret_jax.data.rows import (
-    LEAST_DIFFERENT,
     ReadColumns,
-    Repeats,
     Rows,
     Table,
     all_one,
     every_copy,
     merged,
-    repeats_of,
-    sampling_limit,
     unweighted,
 )
 from secret_jax.data.schema import FAR, TableSchema
@@ -261,7 +258,7 @@ class TableSource:
     def observed(self, n_wanted: int) -> TableSource:
         """Leave out copies of rows, of whose weight one has all.
 
-        See `secret_jax.data.rows`. Of many rows those decide that a sample of
+        See `secret_jax.data.hashes`. Of many rows those decide that a sample of
         ``n_wanted`` holds, with all of their copies; few copies in it stay.
         """
         index = self.below(n_wanted)

@@ -10,7 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from secret_jax.data.rows import ROW_ORDER, STEPS, rows_from, sampling_hash
+from secret_jax.data.hashes import ROW_ORDER, STEPS, sampling_hash
+from secret_jax.data.rows import rows_from
 from secret_jax.runtime.hashing import mix, mix_there
 from secret_jax.runtime.linalg import AnyArray
 from secret_jax.runtime.programs import program
@@ -89,7 +90,7 @@ def _ranked(
 
 
 def _content_hash(columns: jax.Array) -> jax.Array:
-    """See `secret_jax.data.rows.content_hash`; of float32, none of them subnormal."""
+    """See `secret_jax.data.hashes.content_hash`; of float32, none of them subnormal."""
 
     def with_column(state: jax.Array, column: jax.Array) -> tuple[jax.Array, None]:
         bits = jax.lax.bitcast_convert_type(column, jnp.uint32).astype(jnp.uint64)

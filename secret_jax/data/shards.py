@@ -17,6 +17,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from secret_jax.data.columns import refuse_other_shapes
+from secret_jax.data.hashes import sampling_factors
 from secret_jax.data.row_programs import (
     Scaling,
     bits_below,
@@ -29,14 +30,7 @@ from secret_jax.data.row_programs import (
     scaled_outputs,
     sums_of_columns,
 )
-from secret_jax.data.rows import (
-    ReadColumns,
-    Rows,
-    Table,
-    are_ones,
-    rows_from,
-    sampling_factors,
-)
+from secret_jax.data.rows import ReadColumns, Rows, Table, are_ones, rows_from
 from secret_jax.data.scaling import ColumnSums, joint_sums
 from secret_jax.data.schema import TableSchema
 from secret_jax.runtime.devices import computing_on, in_32_bits, rows_at_once

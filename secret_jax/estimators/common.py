@@ -10,7 +10,7 @@ import jax
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from secret_jax.data.rows import group_numbers
+from secret_jax.data.hashes import group_numbers
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.shards import computing_for
 from secret_jax.data.validation import (

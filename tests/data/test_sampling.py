@@ -8,18 +8,20 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from secret_jax.data.rows import (
-    Rows,
-    Table,
-    all_one,
+from secret_jax.data.hashes import (
     content_hash,
-    hold_out,
-    join,
-    merged,
     repeats_of,
     sampling_factors,
     sampling_hash,
     sampling_limit,
+)
+from secret_jax.data.rows import (
+    Rows,
+    Table,
+    all_one,
+    hold_out,
+    join,
+    merged,
     shuffled,
     unweighted,
 )

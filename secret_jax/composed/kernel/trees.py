@@ -23,8 +23,8 @@ from secret_jax.composed.kernel.search import (
     of_numbers,
 )
 from secret_jax.composed.kernel.smoothing import Smoothing
+from secret_jax.data.hashes import repeats_of
 from secret_jax.data.labels import at_least, from_at_least
-from secret_jax.data.rows import repeats_of
 from secret_jax.data.validation import (
     TableLike,
     checked_weight,

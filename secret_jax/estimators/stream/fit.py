@@ -18,15 +18,9 @@ import numpy as np
 
 from secret_jax.data.columns import listed
 from secret_jax.data.encoding import TableSource, matched
+from secret_jax.data.hashes import content_hash, distinct, sampling_limit
 from secret_jax.data.learning import ColumnOptions, Learner
-from secret_jax.data.rows import (
-    MAX_COPIES,
-    ReadColumns,
-    Rows,
-    content_hash,
-    distinct,
-    sampling_limit,
-)
+from secret_jax.data.rows import MAX_COPIES, ReadColumns, Rows
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.validation import refuse_targets, refuse_weights, rounded_weight
 from secret_jax.estimators.stream.batches import Batch, BatchSource, StreamError

@@ -11,7 +11,8 @@ from typing import Annotated, NamedTuple, TypeAlias
 
 import numpy as np
 
-from secret_jax.data.rows import ROW_ORDER, Rows, Table, join, shuffled
+from secret_jax.data.hashes import ROW_ORDER
+from secret_jax.data.rows import Rows, Table, join, shuffled
 from secret_jax.data.schema import TableSchema
 from secret_jax.fit.grow.frontier import ROUNDING
 from secret_jax.fit.grow.trees import Recipe

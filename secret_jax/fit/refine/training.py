@@ -15,7 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from secret_jax.data.rows import ROW_ORDER, Rows, join
+from secret_jax.data.hashes import ROW_ORDER
+from secret_jax.data.rows import Rows, join
 from secret_jax.fit.grow.trees import Recipe
 from secret_jax.fit.interface import (
     Candidate,
