@@ -12,7 +12,7 @@ import numpy as np
 
 from secret_jax.data.hashes import ROW_ORDER, STEPS, sampling_hash
 from secret_jax.data.rows import rows_from
-from secret_jax.runtime.hashing import mix, mix_there
+from secret_jax.runtime.hashing import mix
 from secret_jax.runtime.linalg import AnyArray
 from secret_jax.runtime.programs import program
 
@@ -72,7 +72,7 @@ def hash_order(
     hashed, order, same = _ranked(hashed, row, row < n_rows)
     if apart:
         alike = jnp.append(same, False) | jnp.append(False, same)
-        exact = mix_there(hashed ^ mix_there(_content_hash(columns)[order]))
+        exact = mix(hashed ^ mix(_content_hash(columns)[order]))
         hashed = jnp.where(alike, exact, hashed)
         _, order, same = _ranked(hashed, order, row < n_rows)
     return order, jnp.sum(same)
@@ -98,7 +98,7 @@ def _content_hash(columns: jax.Array) -> jax.Array:
         # The same number of 64 bits: not every device has these.
         wide = (size << np.uint64(29)) + np.uint64((1023 - 127) << 52)
         wide = jnp.where(size == 0, np.uint64(0), wide | sign << np.uint64(63))
-        return mix_there(state ^ wide), None
+        return mix(state ^ wide), None
 
     first = jnp.full(columns.shape[1], mix(np.uint64(ROW_ORDER)))
     return jax.lax.scan(with_column, first, columns)[0]

@@ -10,11 +10,16 @@ _M2 = np.uint64(0x94D049BB133111EB)
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
-def mix(value: np.ndarray | np.uint64) -> np.ndarray:
-    """Apply a round of the splitmix64 finaliser (Steele, Lea & Flood 2014), uint64."""
-    value = np.array(value, np.uint64)
-    mix_in_place(value, np.empty_like(value))
-    return value[()]
+def mix(value: Any) -> Any:
+    """Apply a round of the splitmix64 finaliser (Steele, Lea & Flood 2014), uint64.
+
+    Of a number, an array, or an array of JAX in programs with 64 bits.
+    """
+    with np.errstate(over="ignore"):
+        value = value + _GOLDEN
+        value = (value ^ (value >> np.uint64(30))) * _M1
+        value = (value ^ (value >> np.uint64(27))) * _M2
+        return value ^ (value >> np.uint64(31))
 
 
 def mix_in_place(value: np.ndarray, spare: np.ndarray) -> None:
@@ -35,11 +40,3 @@ def random_numbers(key: np.ndarray, n: int) -> np.ndarray:
     bits = mix(mix(key[:, None]) ^ counter) >> np.uint64(11)
     numbers = (bits.astype(np.float64) * 2.0**-53).astype(np.float32)
     return np.clip(numbers, np.float32(2**-24), np.float32(1 - 2**-24))
-
-
-def mix_there(value: Any) -> Any:
-    """Apply `mix` to an array of JAX, in programs with 64 bits."""
-    value = value + _GOLDEN
-    value = (value ^ (value >> np.uint64(30))) * _M1
-    value = (value ^ (value >> np.uint64(27))) * _M2
-    return value ^ (value >> np.uint64(31))

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from benchmarks.device.counting import as_on_accelerator, counted
-from secret_jax import Ridge, SecretRegressor
+from secret_jax import Ridge, SecretRegressor, SoftGates
 from secret_jax.data import rows, shards
 from secret_jax.data.encoding import encode
 from secret_jax.data.rows import Rows
@@ -189,7 +189,7 @@ def test_what_the_device_cannot_decide_the_host_does(rng, kind, monkeypatch):
         {"leaf__tail_share": 0.005},  # bounds of tails are the host's
         {"loss": "auto"},
         {"refine": "tao"},
-        {"refine": "soft"},
+        {"refine": SoftGates(widths=(0.6,), max_steps=512)},
     ],
     ids=str,
 )
