@@ -169,6 +169,31 @@ class RaggedRows:
         own[:, 1] = member @ weight
         return found, _running(own, (*shape, 2))
 
+    def products_below(
+        self,
+        values: Float[np.ndarray, " n_rows"],
+        cuts: Float[np.ndarray, "n_nodes n_cuts"],
+        weight: Float[np.ndarray, " n_rows"],
+        of: Float[np.ndarray, "m n_rows"],
+    ) -> Float[np.ndarray, "n_nodes n_cuts m m"]:
+        """Weighted sums of products of all pairs, of rows whose value is at most a cut.
+
+        Cuts rise.
+        """
+        n_codes, m = cuts.shape[1] + 1, len(of)
+        # Rows of each node by how many cuts are below their values: sums of these
+        # parts, one after the other, take as long as that of one cut.
+        code = n_codes * self.slot.astype(np.min_scalar_type(n_codes * self.n_nodes))
+        for cut in cuts.T:
+            code += values > cut.repeat(self.length)
+        parts = RaggedRows(np.bincount(code, minlength=n_codes * self.n_nodes))
+        order = np.argsort(code, kind="stable")
+        own = of.take(order, axis=1)
+        found = parts.products(weight.take(order) * own, own)
+        found = found.reshape(self.n_nodes, n_codes, m * m)[:, :-1]
+        below = np.tri(n_codes - 1, dtype=found.dtype) @ found
+        return below.reshape(*cuts.shape, m, m)
+
     def _member(self, code: np.ndarray, n_codes: int) -> csc_array:
         """Which rows are of which code, node and attribute, (cells, n_rows).
 

@@ -174,6 +174,16 @@ class TiledRows:
         own = [jnp.sum(jnp.where(below, a[:, :, None], 0), axis=-1) for a in powers]
         return self._sums_where(below, of), self.of_nodes(jnp.stack(own, axis=2))
 
+    def products_below(
+        self, values: Array, cuts: Array, weight: Array, of: Array
+    ) -> Array:
+        """Sums of products of all pairs, of rows whose value is at most a cut."""
+        below = values[:, None] <= self.spread(cuts)
+        masked = jnp.where(below, weight[:, None], 0)[:, :, None] * of[:, None]
+        flat = masked.reshape(len(of), -1, of.shape[-1])
+        shape = *cuts.shape, of.shape[1], of.shape[1]
+        return self.products(flat, of).reshape(shape)
+
     def chosen(self, index: Array, values: Array) -> Array:
         """Of each row the values that its node chooses."""
         return values[jnp.arange(len(values))[:, None], self._of_tiles(index)]

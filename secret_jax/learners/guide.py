@@ -125,7 +125,10 @@ class GuideSplits(ResidualSplits, AxisSplits):
         best = np.argmax(np.where(can_be, preferred, -np.inf), axis=1)
         chosen = two[node[:, 0], best]
         one = Ranked(*(chosen_rows(array, chosen, level)[None] for array in order))
-        gain, threshold = left.models.best(one, chosen_rows(tried, chosen, level)[None])
+        tried = chosen_rows(tried, chosen, level)[None]
+        gain, threshold = left.models.best(one, tried)
+        if self.thresholds != "all":
+            gain, threshold = left.models.best_near(one, tried, gain, threshold)
         is_chosen = np.arange(len(axis.kind)) == chosen[:, None]
         gain = np.where(is_chosen & usable, gain, -np.inf)
         return axis, gain, np.broadcast_to(threshold, usable.shape), left.pure

@@ -146,6 +146,15 @@ def best_thresholds(
     tried = tried_cuts(level, order, thresholds, left.least)
     tried &= np.repeat(axis.allowed[:, some], level.rows.length, axis=0).T
     gain[:, some], threshold[:, some] = left.models.best(order, tried)
+    if thresholds != "all":
+        best = gain.argmax(axis=1)
+        node = np.arange(level.n_nodes)
+        own = np.searchsorted(some, best)[:, None]
+        order = Ranked(*(level.rows.chosen(own, array) for array in order))
+        tried = level.rows.chosen(own, tried)
+        found = gain[node, best, None], threshold[node, best, None]
+        found = left.models.best_near(order, tried, *found)
+        gain[node, best], threshold[node, best] = (each[:, 0] for each in found)
     return gain, threshold
 
 
@@ -260,6 +269,28 @@ class SideModels:
             search = _Search(self, some, order.order[:, some], tried[:, some])
             gain[:, some] = search.run().reshape(gain[:, some].shape)
         return best_in(rows, gain, order.value)
+
+    def best_near(
+        self,
+        order: Ranked,
+        tried: Bool[np.ndarray, "1 rows"],
+        gain: Float[np.ndarray, "n_nodes 1"],
+        threshold: Float[np.ndarray, "n_nodes 1"],
+    ) -> tuple[Float[np.ndarray, "n_nodes 1"], Float[np.ndarray, "n_nodes 1"]]:
+        """The best threshold among all between the neighbours of the best one tried.
+
+        ``gain``, ``threshold``: what `best` returns of these.
+        """
+        rows = self.level.rows
+        before = np.cumsum(tried, axis=1) - tried  # how many were tried
+        is_best = tried & (order.value == rows.spread(threshold))
+        place = rows.sums(np.where(is_best, before, 0).astype(np.float64))
+        after = before - rows.spread(place)
+        near = order.cut & (after >= 0) & (after <= 1)
+        near &= rows.spread(np.isfinite(gain)) & ~tried
+        found, cut = self.best(order, near)
+        better = found > gain
+        return np.where(better, found, gain), np.where(better, cut, threshold)
 
 
 class _Search:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -203,12 +203,7 @@ def split_of(
     present = level.weight > 0
     below = pick.projection <= rows.spread(pick.threshold)
     left, right = below & present, ~below & present
-    highest = -rows.least(xp.where(left, -pick.projection, xp.inf))
-    lowest = rows.least(xp.where(right, pick.projection, xp.inf))
-    usable = xp.isfinite(highest) & xp.isfinite(lowest)
-    middle = 0.5 * xp.where(usable, highest + lowest, 0.0)
-    # Between neighbouring floats the middle is one of them: never the right one.
-    cut = xp.where(usable, xp.where(middle < lowest, middle, highest), 0.0)
+    lowest, cut = _between(rows, pick.projection, left, right)
 
     direction = (pick.attribute[:, None] == xp.arange(n_columns)).astype(cut.dtype)
     if len(level.roles.missing):
@@ -239,6 +234,27 @@ def split_of(
         chance_gain=xp.zeros_like(pick.gain) if chance_gain is None else chance_gain,
         pure=pure,
     )
+
+
+def middle_between(level: Level, value: AnyArray, cut: AnyArray) -> AnyArray:
+    """Threshold in the middle of the values on both sides of a cut, (n_nodes,)."""
+    below = value <= level.rows.spread(cut)
+    present = (level.weight > 0) & level.rows.xp.isfinite(value)
+    return _between(level.rows, value, below & present, ~below & present)[1]
+
+
+def _between(
+    rows: Any, value: AnyArray, left: AnyArray, right: AnyArray
+) -> tuple[AnyArray, AnyArray]:
+    """Lowest value on the right, and the middle of both; zero if a side has none."""
+    xp = rows.xp
+    highest = -rows.least(xp.where(left, -value, xp.inf))
+    lowest = rows.least(xp.where(right, value, xp.inf))
+    usable = xp.isfinite(highest) & xp.isfinite(lowest)
+    middle = 0.5 * xp.where(usable, highest + lowest, 0.0)
+    # Between neighbouring floats the middle is one of them: never the right one.
+    cut = xp.where(usable, xp.where(middle < lowest, middle, highest), 0.0)
+    return lowest, cut
 
 
 def _value_of_missing(

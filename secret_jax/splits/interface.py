@@ -265,6 +265,20 @@ class SplitFinder(Value, ABC):
     def find(self, level: Level) -> Split:
         """The best split of every node of a level: arrays with a leading axis."""
 
+    def find_near(self, level: Level, splits: Split) -> Split:
+        """Move thresholds that a sample showed to where all rows near them say.
+
+        Parameters
+        ----------
+        level : Level
+            Of nodes whose search saw a sample: first all rows near the thresholds, then
+            the others of the sample, with the weight of all others.
+        splits : Split
+            What `find` returned for the sample.
+        """
+        del level
+        return splits
+
     def columns_for(self, options: ColumnOptions) -> ColumnOptions:
         """How columns are read that it can do with: without indicators of categories.
 

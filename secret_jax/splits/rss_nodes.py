@@ -411,6 +411,43 @@ def exact_sides(
         seen = nodes.weight, nodes.design[..., :n, :], left.astype(nodes.design.dtype)
         (one,) = rows.total(products, (), seen)
         one = one.reshape(len(one), -1, n, n)
+    return _from_left(nodes, one, ridge)
+
+
+def exact_cuts(
+    nodes: Nodes,
+    value: Float[AnyArray, "*tiles n_rows"],
+    cuts: Float[AnyArray, "n_nodes n_cuts"],
+    ridge: float,
+) -> tuple[AnyArray, AnyArray]:
+    """`exact_sides` of several cuts along one list of values of the rows."""
+    seen = nodes.design[..., : 1 + nodes.n_outputs + nodes.n_model, :]
+    left = nodes.rows.products_below(value, cuts, nodes.weight, seen)
+    return _from_left(nodes, left, ridge)
+
+
+def advantage_of_left(
+    nodes: Nodes, models: Float[AnyArray, "n_nodes 2 n_terms n_outputs"]
+) -> Float[AnyArray, "*tiles n_rows"]:
+    """By how much the squared error of the left side's model is the smaller one.
+
+    It is the difference of what both say, times the sum of both errors.
+    """
+    rows, xp, n = nodes.rows, nodes.rows.xp, nodes.n_outputs
+    left, right = (xp.swapaxes(models[:, side], 1, 2) for side in (0, 1))
+    own = xp.broadcast_to(np.eye(n, dtype=left.dtype), (len(left), n, n))
+    apart = xp.concatenate([0 * own, left - right], axis=2)
+    both = xp.concatenate([apart, xp.concatenate([2 * own, -left - right], 2)], axis=1)
+    seen = nodes.design[..., : n + 1 + nodes.n_model, :]
+    found = rows.transformed(both, seen)
+    return xp.sum(found[..., :n, :] * found[..., n:, :], axis=-2)
+
+
+def _from_left(
+    nodes: Nodes, one: Float[AnyArray, "n_nodes n_splits n n"], ridge: float
+) -> tuple[AnyArray, AnyArray]:
+    """Gains and models of both sides, from the products of the rows on the left."""
+    rows, xp, first, n = nodes.rows, nodes.rows.xp, nodes.n_outputs, one.shape[-1]
     if matrices_fit(rows, n):
         whole = nodes.gram[:, :n, :n], nodes.min_weight
         return rss_kernel.sides(one, *whole, first, ridge, ROUNDING)

@@ -41,7 +41,12 @@ from secret_jax.tree.structure import Tree, flaw_of
 # reads their splits. With eight thresholds forests err 2 % more, on fifteen tables;
 # with 2,048 rows of a node in place of 512 no less, on thirteen.
 SPLITS = RssSplits(
-    n_hessian=1, n_finalists=1, sparse_terms=(), least_share=1 / 16, max_samples=512
+    n_hessian=1,
+    n_finalists=1,
+    n_nearby=0,
+    sparse_terms=(),
+    least_share=1 / 16,
+    max_samples=512,
 )
 # Of boosters: fewer steps are as accurate where one tree mends another; with one
 # finalist of eight thresholds they err 2 % more, and take no less time.

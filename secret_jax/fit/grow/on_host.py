@@ -26,12 +26,16 @@ from secret_jax.runtime.hashing import random_numbers
 from secret_jax.runtime.parallel import in_blocks, side_by_side
 from secret_jax.runtime.shapes import slice_positions
 from secret_jax.splits.interface import Level, Roles, Split, write_nodes
+from secret_jax.tree.structure import SplitKind
 from secret_jax.tree.walk import left_of
 
 # More rows than the first number are searched in an even number of parts, each of
 # about the second number of rows: enough for a thread of its own. The same on every
 # machine, as who is together may round otherwise.
 _SHARED, _TOGETHER = 1 << 14, 3 << 13
+# Rows of a sample on each side of a threshold between which all rows of a node are
+# looked at, and most of these.
+_FEW_BESIDE, _MOST_NEAR = 16, 2048
 
 
 class OnHost(Execution):
@@ -71,24 +75,75 @@ class OnHost(Execution):
 
         def search(index: np.ndarray) -> None:
             # What a division by zero leads to is sorted out afterwards.
+            some = seen.take(index)
+            place = self.order[slice_positions(some.start, some.stop)]
+            level = self._level(some, n_rows[index], place, self._weight_of(place))
             with np.errstate(all="ignore"):
-                found = checked_splits(self._finder, self._level(seen.take(index)))
+                found = checked_splits(self._finder, level)
             write_nodes(splits, index, found)
 
         side_by_side(search, _parts(n_rows, frontier.oblique))
+        self._look_between(frontier, n_rows, splits)
         return Found(splits, share)
 
-    def _level(self, frontier: Frontier) -> Level:
-        """Nodes with their rows, as a finder sees them."""
-        place = self.order[slice_positions(frontier.start, frontier.stop)]
+    def _look_between(
+        self, frontier: Frontier, n_rows: np.ndarray, splits: Split
+    ) -> None:
+        """Move thresholds of samples to where all rows of the node near them say."""
+        index, places, weights = [], [], []
+        is_threshold = np.isin(splits.kind, [SplitKind.AXIS, SplitKind.OBLIQUE])
+        sampled = n_rows < frontier.stop - frontier.start
+        for node in np.flatnonzero(sampled & is_threshold):
+            place = self.order[frontier.start[node] : frontier.stop[node]]
+            value, n = self._along(splits, node, place), n_rows[node]
+            near = _near(value, n, splits.threshold[node])
+            if not 0 < near.sum() <= _MOST_NEAR:
+                continue
+            here, others = place[near], place[:n][~near[:n]]
+            inside, outside = self._weight_of(here), self._weight_of(others)
+            rest = frontier.weight[node] - inside.sum(dtype=np.float64)
+            outside *= np.float32(rest / max(outside.sum(dtype=np.float64), 1e-30))
+            index.append(node)
+            places.append(np.append(here, others))
+            weights.append(np.append(inside, outside))
+        if not index:
+            return
+        some, length = np.array(index), np.array(list(map(len, places)))
+        arrays = np.concatenate(places), np.concatenate(weights)
+        level = self._level(frontier.take(some), length, *arrays)
+        with np.errstate(all="ignore"):
+            found = self._finder.find_near(level, splits.take(some))
+        write_nodes(splits, some, found)
+
+    def _along(self, splits: Split, node: int, place: np.ndarray) -> np.ndarray:
+        """Rows along the split of a node; missing values are not a number."""
+        row, direction = self._row.take(place), splits.direction[node]
+        used = np.flatnonzero(direction)
+        value = direction[used] @ self._x[used[:, None], row]
+        for column, indicator in self._roles.missing:
+            if splits.attribute[node] == column:
+                value[self._x[indicator].take(row) > 0] = np.nan
+        return value
+
+    def _weight_of(self, place: np.ndarray) -> np.ndarray:
+        return self._places.weight.take(place).astype(np.float32)
+
+    def _level(
+        self,
+        frontier: Frontier,
+        length: np.ndarray,
+        place: np.ndarray,
+        weight: np.ndarray,
+    ) -> Level:
+        """Nodes with some of their rows, as a finder sees them."""
         row = self._row.take(place)
         n_random = self._finder.n_random(len(self._x))
         return Level(
-            rows=RaggedRows(frontier.stop - frontier.start),
+            rows=RaggedRows(length),
             x=self._x.take(row, axis=1),
             codes=self._codes.take(row, axis=1),
             targets=self._targets.take(place, axis=1),
-            weight=self._places.weight.take(place).astype(np.float32),
+            weight=weight,
             min_weight=frontier.min_leaf_weight.astype(np.float32),
             random=random_numbers(frontier.key, n_random),
             model=frontier.model.astype(np.float32),
@@ -123,6 +178,15 @@ class OnHost(Execution):
         place = self.order[slice_positions(*slices)]
         go_left, *weights = _decided(parents, splits, self._places, place)
         return Division(partition(self.order, *slices, go_left), *weights)
+
+
+def _near(value: np.ndarray, n_seen: int, threshold: float) -> np.ndarray:
+    """Which rows lie among few of a sample, the first ones, beside a threshold."""
+    rising = np.sort(value[:n_seen][np.isfinite(value[:n_seen])])
+    at, few = np.searchsorted(rising, threshold, side="right"), _FEW_BESIDE
+    few = min(max(_MOST_NEAR * n_seen // (4 * len(value)), 1), few)
+    low, high = rising[max(at - few, 0)], rising[min(at + few, len(rising)) - 1]
+    return (value >= low) & (value <= high)
 
 
 def _decided(
