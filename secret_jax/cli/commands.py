@@ -30,9 +30,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import secret_jax
+from secret_jax.cli.files import TableFile
 from secret_jax.cli.learning import Rows, read, training_rows
 from secret_jax.cli.messages import PROGRAM, CommandError, check_output, say
-from secret_jax.cli.reading import Reading, TableFile
+from secret_jax.cli.reading import Reading
 from secret_jax.inspect.printing import counted, listed, number
 from secret_jax.runtime.environment import VERSION, imported, replacing
 from secret_jax.tree.file import estimator_name
