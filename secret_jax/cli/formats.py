@@ -136,6 +136,8 @@ class ColumnFormat:
         if self.kind == "date":
             how = "ISO 8601" if self.form == ISO else self.form
             return f"dates ({how}): year, month, weekday and days"
+        if self.unit == ":":
+            return "numbers of hours (or minutes) before the colon"
         marks = {" ": "blanks", ",": "commas", ".": "dots", "'": "apostrophes"}
         words = [f"{marks[self.thousands]} between thousands"] if self.thousands else []
         words += ["a decimal comma"] if self.decimal == "," else []
@@ -164,13 +166,13 @@ def find_numbers(cells: pd.Series) -> Found:
         return Found()
     parts = _parts_of(texts)
     parts = parts[(parts["unit"] != "") | (parts["factor"] != 1)]
-    units = parts["unit"].unique()
+    units = parts["unit"].unique().tolist()
     alike = len({*parts["body"]}) < _FEWEST_WITH_UNIT
     if alike and not all(re.fullmatch(_SIGN, one) for one in units):
         return Found()
     for pair in _HEMISPHERES:
-        units = np.array([pair]) if {*units} == {*pair[::2]} else units
-    units = units[units != ""] if (units != "").any() else [""]
+        units = [pair] if {*units} == {*pair[::2]} else units
+    units = [unit for unit in units if unit] or [""]
     ways = product(units, _CONVENTIONS)
     return _fitting(
         cells, [ColumnFormat(unit=u, thousands=t, decimal=d) for u, (t, d) in ways]
