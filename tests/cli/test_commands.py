@@ -683,7 +683,8 @@ def test_the_base_line_of_a_thousand_names_is_that_of_all_its_columns(rng):
     dense = pd.get_dummies(frame, dtype=float)
     model = LinearRegression().fit(dense.loc[training.X.index], training.y)
     expected = model.predict(dense.loc[test.X.index]) - test.y
-    assert found["mae"] == pytest.approx(float(expected.abs().mean()), rel=1e-3)
+    # An iterative solver ends within some 1e-5 of the target's deviation.
+    assert found["mae"] == pytest.approx(float(expected.abs().mean()), abs=1e-3)
     kinds = []
     with pytest.MonkeyPatch.context() as patched:
         fit = LinearRegression.fit
