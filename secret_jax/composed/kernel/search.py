@@ -159,12 +159,12 @@ class Search(Value, ABC):
     Attributes
     ----------
     criterion : {"icomp", "aic", "bic", "caic"}, default="icomp"
-    max_rows : int, default=256
+    max_rows : int, default=2000
         Number of rows, from all leaves, that heads are compared on.
     """
 
     criterion: Annotated[str, StrOptions(set(CRITERIA))] = "icomp"
-    max_rows: Annotated[int, at_least(1)] = 256
+    max_rows: Annotated[int, at_least(1)] = 2000
 
     def results(
         self, head: Head, n_columns: int, score: Score, seed: int
