@@ -241,6 +241,7 @@ class Learner:
             scale=with_indicators(scales, 1.0),
             discrete=discrete,
             categories=categories,
+            most_frequent=tuple(int(count.argmax()) for count in counts),
             indicators=indicators,
             indicator_shares=tuple(
                 float(counts[attribute][code] / counts[attribute].sum())

@@ -242,6 +242,9 @@ class TableSchema(Attributes):
     # output.
     target_centers: tuple[float, ...]
     target_scales: tuple[float, ...]
+    # Code of the most frequent category of each discrete attribute; empty in files of
+    # older versions.
+    most_frequent: tuple[int, ...] = ()
     # Attribute (a position in ``discrete``) and code of each indicator column.
     indicators: tuple[tuple[int, int], ...] = ()
     # Share of the training rows in each of them: what it is for a value that training
