@@ -18,7 +18,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -31,9 +31,8 @@ from jax.core import Tracer
 from benchmarks.accuracy.ours import Setting
 from benchmarks.shared import markdown
 from benchmarks.timing import Seconds, timed
-from secret_jax.data.tiles import TiledRows
+from secret_jax.data.fallback import MAY_USE_KERNELS
 from secret_jax.datasets import make_fried
-from secret_jax.fit.grow.level_programs import Traced
 from secret_jax.runtime.devices import in_32_bits, runs_triton
 from secret_jax.runtime.programs import Program
 
@@ -306,17 +305,12 @@ def described_device(card: str = "H100") -> Any:
     return topologies.get_topology_desc(platform="cuda", **described).devices[0]
 
 
-def for_triton(values: Any, triton: bool) -> Any:
-    """Arguments of a program for a card that runs kernels of Triton, or does not."""
-
-    both = TiledRows, Traced
-
-    def told(part: Any) -> Any:  # counting ran on a processor
-        if isinstance(part, dict) and "triton" in part:
-            return part | {"triton": triton}
-        return replace(part, triton=triton) if isinstance(part, both) else part
-
-    return jax.tree.map(told, values, is_leaf=lambda part: told(part) is not part)
+@contextmanager
+def with_kernels(used: bool) -> Iterator[None]:
+    """Within it programs are traced with kernels, untried, or without."""
+    name = "secret_jax.data.tiles.uses_kernels"
+    with mock.patch(name, return_value=used), MAY_USE_KERNELS(used):
+        yield
 
 
 class Compiled(NamedTuple):
@@ -339,10 +333,9 @@ def compiled_for(device: Any, case: Case) -> Compiled:
         jax.ShapeDtypeStruct, sharding=jax.sharding.SingleDeviceSharding(device)
     )
     arguments = jax.tree.map(lambda a: there(a.shape, a.dtype), case.arguments)
-    arguments, static = for_triton((arguments, case.static), runs_triton(device))
-    with in_32_bits(), as_on_accelerator():
+    with in_32_bits(), as_on_accelerator(), with_kernels(runs_triton(device)):
         begun = _processor_seconds()
-        lowered = case.program.jitted(arguments).lower(*arguments, **static)
+        lowered = case.program.jitted(arguments).lower(*arguments, **case.static)
         traced = _processor_seconds()
         compiled = lowered.compile()
     seconds = traced - begun, _processor_seconds() - traced
