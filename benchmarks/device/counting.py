@@ -17,7 +17,7 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -313,6 +313,13 @@ def with_kernels(used: bool) -> Iterator[None]:
         yield
 
 
+def described_by(kind: str) -> AbstractContextManager[Any]:
+    """Within it kernels are lowered for a kind of card: from JAX 0.11 on it counts."""
+    card = jax.sharding.AbstractDevice(kind, None, "gpu")
+    mesh = jax.sharding.AbstractMesh((), (), abstract_device=card)
+    return jax.sharding.use_abstract_mesh(mesh)
+
+
 class Compiled(NamedTuple):
     """What it takes to compile a program, and what it takes."""
 
@@ -333,7 +340,8 @@ def compiled_for(device: Any, case: Case) -> Compiled:
         jax.ShapeDtypeStruct, sharding=jax.sharding.SingleDeviceSharding(device)
     )
     arguments = jax.tree.map(lambda a: there(a.shape, a.dtype), case.arguments)
-    with in_32_bits(), as_on_accelerator(), with_kernels(runs_triton(device)):
+    used, card = runs_triton(device), described_by(device.device_kind)
+    with in_32_bits(), as_on_accelerator(), with_kernels(used), card:
         begun = _processor_seconds()
         lowered = case.program.jitted(arguments).lower(*arguments, **case.static)
         traced = _processor_seconds()

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from configurations import encoded
 
-from benchmarks.device.counting import as_on_accelerator, with_kernels
+from benchmarks.device.counting import as_on_accelerator, described_by, with_kernels
 from secret_jax import RssSplits, SecretSplits
 from secret_jax.fit.grow import on_device
 from secret_jax.fit.grow.execution import GrowOptions
@@ -90,7 +90,8 @@ def test_programs_are_exported_for_accelerators(calls, platform):
     wanted = {"searched"} if triton else set(calls)  # no other has kernels
     for program, arguments, options in map(calls.get, wanted):
         function = jax.jit(program.__wrapped__, static_argnames=tuple(options))
-        with in_32_bits(), with_kernels(triton):
+        card = described_by("NVIDIA H100 80GB HBM3")
+        with in_32_bits(), with_kernels(triton), card:
             leaves, tree = jax.tree.flatten(arguments)
 
             def plain(*leaves, function=function, tree=tree, static=options):
