@@ -213,16 +213,17 @@ def kernels_of(text: str, *, assumed_turns: int = 1) -> int:
     """Kernels, copies and calls of libraries of a compiled program, off its HLO.
 
     Loops count as often as they turn; where the compiler does not know how often that
-    is, a number is assumed. Of two branches the longer one counts.
+    is, a number is assumed, in all turns of a loop around it together: attempts of EM
+    would count its steps several times. Of two branches the longer one counts.
     """
     computation = r"^(?:ENTRY )?%?([\w.\-]+) \(.*\{\s*\n((?: .*\n)+)"
     bodies = dict(re.findall(computation, text, re.MULTILINE))
 
     @functools.cache
-    def of(name: str) -> int:
-        return sum(map(of_line, bodies[name].splitlines()))
+    def of(name: str, assumed: int) -> int:
+        return sum(of_line(line, assumed) for line in bodies[name].splitlines())
 
-    def of_line(line: str) -> int:
+    def of_line(line: str, assumed: int) -> int:
         # After the type, which ends with a bracket and perhaps a layout.
         found = re.search(r" = .*?[\])}] ([a-z][\w\-]*)\(", line)
         if found is None or _FREE.fullmatch(found[1]):
@@ -231,17 +232,20 @@ def kernels_of(text: str, *, assumed_turns: int = 1) -> int:
         if found[1] == "while":
             turns = re.search(r"known_trip_count\W+n\W+(\d+)", line)
             (condition,) = re.findall(r"\bcondition=%?([\w.\-]+)", line)
-            n = int(turns[1]) if turns else assumed_turns
-            return n * of(named[0]) + (0 if turns else (n + 1) * of(condition))
+            if turns:
+                return int(turns[1]) * of(named[0], assumed)
+            return assumed * of(named[0], 1) + (assumed + 1) * of(condition, 1)
         if found[1] == "conditional":
             several = re.search(r"branch_computations=\{([^}]*)\}", line)
             pair = re.findall(r"\b(?:true|false)_computation=%?([\w.\-]+)", line)
             branches = re.findall(r"[\w.\-]+", several[1]) if several else pair
-            return max(map(of, branches))
-        return sum(map(of, named)) if found[1] in ("call", "async-start") else 1
+            return max(of(branch, assumed) for branch in branches)
+        if found[1] not in ("call", "async-start"):
+            return 1
+        return sum(of(name, assumed) for name in named)
 
     (entry,) = re.findall(r"^ENTRY %?([\w.\-]+)", text, re.MULTILINE)
-    return of(entry)
+    return of(entry, assumed_turns)
 
 
 # What the compiler has to know of cards, after NVIDIA's data sheets and CUDA's limits.
