@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from secret_jax.data.dates import WEEKDAY
+from secret_jax.data.dates import MINUTES, WEEKDAY
 from secret_jax.data.schema import Role
 from secret_jax.inspect.equations import (
     CategorySplit,
@@ -121,7 +121,9 @@ def _level(tree: Tree, split: LinearSplit, side: Side) -> str | None:
     if split.width > 0 or len(split.terms) != 1 or split.terms[0].asks != "number":
         return None
     schema, column, threshold = tree.schema, split.terms[0].column, split.threshold
-    level = math.floor(threshold) if split.at_most else math.ceil(threshold)
+    steps = 60 if schema.origin(column).part == MINUTES else 1  # seconds are whole
+    to_step = math.floor if split.at_most else math.ceil
+    level = to_step(steps * threshold) / steps
     written, sign = schema.place_written(column, level), split.sign(side)
     if written is None:
         return None
