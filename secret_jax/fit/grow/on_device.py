@@ -23,7 +23,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding
 
-from secret_jax.data.kernels import BLOCK
+from secret_jax.data.fallback import with_fallback
 from secret_jax.data.rows import Table, are_ones
 from secret_jax.data.schema import TableSchema
 from secret_jax.fit.grow.execution import (
@@ -73,6 +73,8 @@ _NODES, _FEWEST_NODES, _MANY_COLUMNS, _MORE = 128, 8, 128, 4
 # Places in a tile: with more columns than the first number as many, so that products of
 # a tile take no more memory than its rows.
 _TILE, _LARGEST_TILE = 256, 4096
+# Rows that threads of a card take side by side.
+_BLOCK = 32
 # Fewest rows that programs have room for, on each device.
 _FEWEST_ROWS = 1 << 16
 
@@ -102,10 +104,9 @@ class OnDevice(Execution):
         self._n_rows, self._sample = len(places.row), options.sample
         self._mesh = _mesh(options.devices, places)
         self._n_devices = 1 if self._mesh is None else self._mesh.size
-        # Most rows of a node that a search sees on a device: of several whole blocks,
-        # which kernels take.
+        # Most rows of a node that a search sees on a device: of several whole blocks.
         most = -(-(self._sample or self._n_rows) // self._n_devices)
-        self._most_seen = most if self._mesh is None else -(-most // BLOCK) * BLOCK
+        self._most_seen = most if self._mesh is None else -(-most // _BLOCK) * _BLOCK
         self._unweighted = are_ones(places.weight)
         any_oblique = bool(roots.oblique.any()) and schema.n_columns > 1
         self._traced = Traced.of(schema, options.finder, any_oblique)
@@ -151,11 +152,14 @@ class OnDevice(Execution):
                 wanted[: len(own.weight)] = slot[part]
                 seen = samples(self._tiles, wanted, **how)
                 pairs.append((seen, self._packed(own, n, slice(len(own.weight)))))
+
+        def search() -> np.ndarray:
+            how = {"traced": self._traced, "mesh": self._mesh}
+            found = [searched(*pair, **how) for pair in pairs]
+            return np.concatenate([np.asarray(each) for each in found])
+
         with self._in_its_memory():
-            found = [
-                searched(*pair, traced=self._traced, mesh=self._mesh) for pair in pairs
-            ]
-            numbers = np.concatenate([np.asarray(each) for each in found])
+            numbers = with_fallback(search)
         numbers = numbers[slot] if self._sample is None else numbers[:n_nodes]
         splits = unpacked(numbers[:, 1:], self._one_split)
         return Found(splits, numbers[:, 0].astype(np.float64))
@@ -222,7 +226,6 @@ class OnDevice(Execution):
             roots.swapaxes(0, 1).reshape(-1, 2).astype(np.int32),  # device by device
             n_places=n_places,
             tile=tile,
-            triton=self._traced.triton,
             mesh=self._mesh,
         )
 

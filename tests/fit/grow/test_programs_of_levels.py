@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from configurations import encoded
 
-from benchmarks.device.counting import as_on_accelerator, for_triton
+from benchmarks.device.counting import as_on_accelerator, described_by, with_kernels
 from secret_jax import RssSplits, SecretSplits
 from secret_jax.fit.grow import on_device
 from secret_jax.fit.grow.execution import GrowOptions
@@ -87,13 +87,14 @@ def test_programs_are_exported_for_accelerators(calls, platform):
             pytest.skip("kernels of Triton need a plugin of CUDA")
     wanted = {"laid_out", "divided", "searched"}
     assert wanted <= set(calls) <= {*wanted, "samples"}
-    for name, (program, arguments, options) in calls.items():
-        arguments, static = for_triton((arguments, options), triton)
-        function = jax.jit(program.__wrapped__, static_argnames=tuple(static))
-        with in_32_bits():
+    wanted = {"searched"} if triton else set(calls)  # no other has kernels
+    for program, arguments, options in map(calls.get, wanted):
+        function = jax.jit(program.__wrapped__, static_argnames=tuple(options))
+        card = described_by("NVIDIA H100 80GB HBM3")
+        with in_32_bits(), with_kernels(triton), card:
             leaves, tree = jax.tree.flatten(arguments)
 
-            def plain(*leaves, function=function, tree=tree, static=static):
+            def plain(*leaves, function=function, tree=tree, static=options):
                 found = function(*jax.tree.unflatten(tree, leaves), **static)
                 return tuple(jax.tree.leaves(found))
 
@@ -103,5 +104,6 @@ def test_programs_are_exported_for_accelerators(calls, platform):
         assert exported.platforms == (platform,)
         # A library's function would be one call, of many kernels on some devices.
         assert "custom_call @cusolver" not in exported.mlir_module()
-        sums = name in ("divided", "searched")
-        assert ("triton" in exported.mlir_module()) == (triton and sums)
+        finder = getattr(options.get("traced"), "finder", None)
+        mixtures = triton and isinstance(finder, SecretSplits)
+        assert ("triton" in exported.mlir_module()) == mixtures
