@@ -417,10 +417,10 @@ def exact_sides(
     sides = xp.stack([one, nodes.gram[:, None, :n, :n] - one], axis=2)
     weight = sides[..., first, first]
     moment, matrix = sides[..., first:, :first], sides[..., first:, first:]
-    penalty = np.full(n - first, ridge + ROUNDING, matrix.dtype)
-    penalty[0] = ROUNDING
+    is_slope = (np.arange(n - first) > 0).astype(matrix.dtype)
+    penalty = (ridge + ROUNDING) * is_slope + ROUNDING * (1 - is_slope)
     mass = xp.maximum(weight, ROUNDING)[..., None, None]
-    models = definite_solve(matrix + mass * np.diag(penalty), moment)
+    models = definite_solve(matrix + mass * xp.diag(penalty), moment)
     gain = xp.sum(models * moment, axis=(2, 3, 4))
     least = xp.min(weight, axis=2)
     enough = (least >= nodes.min_weight[:, None]) & (least > 0)

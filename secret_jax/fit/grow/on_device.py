@@ -109,6 +109,7 @@ class OnDevice(Execution):
         self._unweighted = are_ones(places.weight)
         any_oblique = bool(roots.oblique.any()) and schema.n_columns > 1
         self._traced = Traced.of(schema, options.finder, any_oblique)
+        self._numbers = options.finder.numbers()
         n_columns = schema.n_columns + schema.n_outputs
         at_once = _NODES // next_power_of_two(-(-n_columns // _MANY_COLUMNS))
         if options.in_batches and options.max_leaf_nodes:
@@ -153,7 +154,8 @@ class OnDevice(Execution):
                 pairs.append((seen, self._packed(own, n, slice(len(own.weight)))))
         with self._in_its_memory():
             found = [
-                searched(*pair, traced=self._traced, mesh=self._mesh) for pair in pairs
+                searched(*pair, self._numbers, traced=self._traced, mesh=self._mesh)
+                for pair in pairs
             ]
             numbers = np.concatenate([np.asarray(each) for each in found])
         numbers = numbers[slot] if self._sample is None else numbers[:n_nodes]
