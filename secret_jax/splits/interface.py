@@ -98,7 +98,7 @@ class Level:
         In standardised units.
     weight : row array of shape (rows,), float32
     min_weight : Array of shape (n_nodes,), float32
-        Least weight on each side of a split.
+        Least weight on each side of a split, less the rounding of sums in float32.
     random : Array of shape (n_nodes, n_random), float32
         The nodes' own numbers in (0, 1), as many as the finder asked for.
     model : Array of shape (n_nodes, n_outputs, 1 + n_regressors), float32

@@ -39,9 +39,6 @@ _MOST_SPENT = 0.25
 # A quantile of 128 rows is off by some 4 % of the rows: less than the 6 % that sixteen
 # thresholds lie apart.
 _QUANTILE_ROWS = 128
-# Of the least weight of a side rounding forgives no more than leaves this share: with
-# more a whole row could be missing.
-_LEAST_ASKED = 0.999
 # A direction that the models nearly span: beyond it the side's covariance, as the
 # closed formula takes it to be, would be singular.
 _MOST_NARROW = 0.99
@@ -81,8 +78,7 @@ class Nodes(NamedTuple):
     whitener: AnyArray
     # (n_nodes, n_columns, n_model): covariance of z with whitened coordinates.
     cross: AnyArray
-    # (n_nodes,): less what sums in float32 may fall short by; growth weighs exactly.
-    min_weight: AnyArray
+    min_weight: AnyArray  # (n_nodes,)
     combined: AnyArray  # (n_nodes, n_columns): 1 where a direction may go, else 0
 
     @property
@@ -159,9 +155,7 @@ def prepared(level: Level, ridge: float, most_regressors: int) -> Nodes:
         loading=loading,
         whitener=whitener,
         cross=small_matmul(cross, turned),
-        min_weight=xp.maximum(
-            level.min_weight - ROUNDING * total, _LEAST_ASKED * level.min_weight
-        ),
+        min_weight=level.min_weight,
         combined=(level.allowed[:, :n_columns] & level.roles.combined).astype(z.dtype),
     )
 

@@ -272,7 +272,7 @@ class OnDevice(Execution):
         return Asked(
             weight=level.weight,
             sampled=(self._length[slot] > self._most_seen).any(axis=1),
-            min_weight=level.min_leaf_weight,
+            min_weight=level.searched_leaf_weight,
             random=random_numbers(level.key, n_random),
             model=level.model,
             degrees=level.degrees,
