@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 from abc import ABC, abstractmethod
+from copy import copy
 from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
@@ -290,7 +291,9 @@ class SplitFinder(Value, ABC):
 
     def with_numbers(self, numbers: AnyArray) -> Any:
         """With such fields, within a program."""
-        return replace(self, **dict(zip(self.computed_with, numbers, strict=True)))
+        found = copy(self)  # by no constructor: what is traced has another type
+        vars(found).update(zip(self.computed_with, numbers, strict=True))
+        return found
 
     @property
     def node_model(self) -> LeafModel | None:

@@ -395,7 +395,7 @@ def sparse(
     direction: Float[AnyArray, "... n_directions n_attributes"],
     covariance: Float[AnyArray, "... n_attributes n_attributes"],
     n_kept: int | Int[np.ndarray, " n_directions"],
-    ridge: float,
+    ridge: AnyArray | float,
 ) -> Float[AnyArray, "... n_directions n_attributes"]:
     """The directions in few attributes that come closest to given ones, of any length.
 

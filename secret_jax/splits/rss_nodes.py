@@ -108,7 +108,7 @@ class Nodes(NamedTuple):
         return self.rows.transformed(direction, self.design)
 
 
-def prepared(level: Level, ridge: float, most_regressors: int) -> Nodes:
+def prepared(level: Level, ridge: AnyArray | float, most_regressors: int) -> Nodes:
     """Standardise and whiten the rows of a level, and sum up their products."""
     rows, xp = level.rows, level.rows.xp
     total, weight = rows.sums(level.weight), level.weight[..., None, :]
@@ -380,7 +380,9 @@ def best_cuts(gain: AnyArray, value: AnyArray) -> tuple[AnyArray, AnyArray]:
 
 
 def exact_sides(
-    nodes: Nodes, left: Bool[AnyArray, "*tiles n_splits n_rows"], ridge: float
+    nodes: Nodes,
+    left: Bool[AnyArray, "*tiles n_splits n_rows"],
+    ridge: AnyArray | float,
 ) -> tuple[AnyArray, AnyArray]:
     """Drops of the penalised residual sum of squares, and the models of both sides.
 
