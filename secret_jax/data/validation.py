@@ -76,8 +76,9 @@ class CheckedRows(NamedTuple):
 
 def validated(model: BaseEstimator, X: TableLike, *, reset: bool) -> Any:
     """Validate features and note or check their names; DataFrames stay DataFrames."""
-    X = cast(Any, taken(X))
-    if is_resident(X) or is_sharded(X):
+    X = taken(X)
+    there, X = is_resident(X) or is_sharded(X), cast(Any, X)
+    if there:
         check_array(X)
         validate_data(model, X, reset=reset, skip_check_array=True)
         return X

@@ -15,7 +15,7 @@ from jaxtyping import Float
 from scipy.special import expit, softmax
 from scipy.stats import norm
 
-from secret_jax.runtime.linalg import namespace
+from secret_jax.runtime.linalg import AnyArray, namespace
 from secret_jax.runtime.values import Value
 
 Link = Literal["identity", "exponential", "softmax", "clip"]
@@ -117,7 +117,7 @@ class Loss(Value, ABC):
         """How the prediction of ``name`` follows from raw ones; empty if plainly."""
         return ""
 
-    def prediction(self, value: Rows) -> Rows:
+    def prediction(self, value: AnyArray) -> AnyArray:
         """Apply the inverse link: raw predictions to units of the encoded targets."""
         xp = namespace(value)
         if self.link == "exponential":

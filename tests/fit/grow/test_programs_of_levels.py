@@ -28,7 +28,7 @@ FINDERS = {
 }
 # Settings of a grid, on which no size depends.
 SETTINGS = {
-    "rss": {"ridge": 30.0, "least_share": 0.3, "gcv_factor": 1.0, "min_gain": 0.0},
+    "rss": {"ridge": 30.0, "least_share": 0.4, "gcv_factor": 1.0, "min_gain": 0.0},
     "secret": {"tol": 1e30, "min_gain": 3.0, "fixed_splits": [("a", 0.5)]},
 }
 # Of Triton JAX promises that it compiles, not that a later version reads it.
@@ -93,7 +93,10 @@ def test_settings_of_a_grid_are_arguments_of_one_program(calls):
     before, after = calls.n_compiled
     assert after == before
     tree, other = calls.trees  # the numbers reach it
-    assert not np.array_equal(tree.threshold, other.threshold)
+    arrays = "kind", "attribute", "direction", "threshold", "goes_left"
+    assert not all(
+        np.array_equal(getattr(tree, name), getattr(other, name)) for name in arrays
+    )
 
 
 @pytest.mark.parametrize("platform", ["cuda", "cuda with Triton", "tpu"])
