@@ -92,7 +92,7 @@ def calls(request):
 def test_settings_of_a_grid_are_arguments_of_one_program(calls):
     before, after = calls.n_compiled
     assert after == before
-    tree, other = calls.trees  # the numbers reach it
+    tree, other = (each.tree for each in calls.trees)  # the numbers reach it
     arrays = "kind", "attribute", "direction", "threshold", "goes_left"
     assert not all(
         np.array_equal(getattr(tree, name), getattr(other, name)) for name in arrays
