@@ -40,7 +40,7 @@ _NOTED = "n_features_in_", "feature_names_in_"
 # Fitted attributes of one fit, and of what was done with it.
 _OF_ONE_FIT = (
     *("conformity_scores_", "conformity_weight_", "distillation_", "reading_"),
-    *("oob_prediction_", "oob_score_", "search_", *_NOTED),
+    *("oob_prediction_", "oob_score_", "search_", "training_rows_", *_NOTED),
 )
 
 
