@@ -209,7 +209,7 @@ def predictions(machine: Machine) -> Iterator[Line]:
     for n_rows in machine.sizes(1_000_000, 10_000_000):
         X, y = make_fried(n_rows, random_state=0, device=machine.platform)
         model.fit(X, y)
-        predict = functools.partial(model.predict, X, output="device")
+        predict = functools.partial(model.predict, X)
         first, later = _first_and_later(predict)
         rate = f"{n_rows / later / 1e6:,.0f} million rows a second"
         yield Line("predictions", f"{n_rows:,} x 10", first, later, rate)

@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-import jax.numpy as jnp
 import numpy as np
 
 from secret_jax.data.columns import (
@@ -27,7 +26,7 @@ from secret_jax.data.hashes import (
     repeats_of,
     sampling_limit,
 )
-from secret_jax.data.row_programs import encoded_block
+from secret_jax.data.row_programs import all_finite, encoded_block
 from secret_jax.data.rows import (
     ReadColumns,
     Rows,
@@ -38,7 +37,13 @@ from secret_jax.data.rows import (
     unweighted,
 )
 from secret_jax.data.schema import FAR, TableSchema
-from secret_jax.data.shards import RowShards, is_resident
+from secret_jax.data.shards import (
+    RowShards,
+    as_they_lie,
+    is_resident,
+    is_sharded,
+    scaling_of,
+)
 from secret_jax.data.validation import rounded_weight
 from secret_jax.runtime.parallel import in_blocks
 
@@ -107,22 +112,39 @@ class Unencoded(NamedTuple):
         return Table(x, self.columns.codes)
 
 
+class Lying(NamedTuple):
+    """Rows of plain, finite numbers that lie on devices, to be encoded there."""
+
+    schema: TableSchema
+    shards: RowShards
+
+    def encoded(self) -> Table:
+        """Encode all rows: on their device, or, from several, on the host."""
+        (_, x), *others = self.shards.parts
+        if others:
+            columns = self.shards.take(None)
+            order = [columns.values[i] for i in self.schema.continuous]
+            return Unencoded(self.schema, columns._replace(values=order)).encoded()
+        scaling = scaling_of(self.schema, self.shards)
+        found = encoded_block(self.schema.in_order(x), scaling)
+        return Table(found, np.zeros((len(self.shards), 0), np.int32))
+
+
 def encode(schema: TableSchema, X: Any) -> Table:
     """Encode all rows for a schema at once; see `unencoded`."""
     found = unencoded(schema, X)
-    return found if isinstance(found, Table) else found.encoded()
+    return found.encoded()
 
 
 def unencoded(
     schema: TableSchema, X: Any, asked: Collection[int] | None = None
-) -> Table | Unencoded:
+) -> Lying | Unencoded:
     """Read rows for a schema and match their columns."""
-    if is_resident(X):
-        plain = schema.is_plain and X.shape[1] == schema.n_columns
-        if plain and jnp.isfinite(X).all():
-            scaling = schema.center, schema.scale, *schema.saturation
-            x = encoded_block(schema.in_order(X), scaling)
-            return Table(x, np.zeros((len(X), 0), np.int32))
+    if is_resident(X) or is_sharded(X):
+        shards = as_they_lie(X)
+        plain = schema.is_plain and shards.shape[1] == schema.n_columns
+        if plain and bool(all_finite(shards.x)):
+            return Lying(schema, shards)
         X = np.asarray(X)
     return Unencoded(schema, matched(schema, read_columns(X), asked=asked))
 

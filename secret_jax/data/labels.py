@@ -9,6 +9,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from secret_jax.data.columns import is_missing, listed, refuse_complex, refuse_none
+from secret_jax.data.foreign import taken
 from secret_jax.runtime.values import is_real
 
 # Labels that a model file can keep.
@@ -21,6 +22,7 @@ MOST_CLASSES = 50
 def validated_labels(y: Any, X: Any, caller: str) -> np.ndarray:
     """Check class labels and return them, shape (n_rows,)."""
     refuse_none(y, caller)
+    y = taken(y)
     labels = np.asarray(y)
     if isinstance(y, list | tuple) and labels.dtype.kind == "U":
         # Numbers of such a list, and what is missing, have become text.

@@ -13,6 +13,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
+import jax
 import numpy as np
 
 from secret_jax.data.columns import (
@@ -392,10 +393,13 @@ class TableSchema(Attributes):
         own = self.restore_outputs(value)
         return own[:, 0] if self.n_outputs == 1 else own
 
-    def restore_outputs(self, value: np.ndarray) -> np.ndarray:
+    def restore_outputs(self, value: Any) -> Any:
         """Convert like `restore_targets`, to the shape (n_rows, n_outputs) always."""
-        centers, scales = np.array([self.target_centers, self.target_scales])[..., None]
-        return (np.asarray(value, np.float64).T * scales + centers).T
+        if not isinstance(value, jax.Array):
+            value = np.asarray(value, np.float64)
+        units = np.array([self.target_centers, self.target_scales], value.dtype)
+        centers, scales = units[..., None]
+        return (value.T * scales + centers).T
 
     def restore_target(self, value: Any) -> np.ndarray:
         """Convert standardised values of a single target back to its units, float64."""

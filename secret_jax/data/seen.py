@@ -15,6 +15,7 @@ import numpy as np
 
 from secret_jax.data.columns import read_columns
 from secret_jax.data.encoding import matched
+from secret_jax.data.foreign import taken
 from secret_jax.data.hashes import group_numbers, row_hashes
 from secret_jax.data.schema import TableSchema
 
@@ -33,8 +34,8 @@ _REMEDY = (
 
 def hashes_of(schema: TableSchema, X: Any, y: Any) -> np.ndarray:
     """Hash what rows and their targets, as given, hold, (n_rows,), uint32."""
-    values, codes = matched(schema, read_columns(X), asked=())
-    outcome = np.asarray(y)
+    values, codes = matched(schema, read_columns(taken(X)), asked=())
+    outcome = np.asarray(taken(y))
     outcome = outcome.reshape(len(outcome), -1).T
     if outcome.dtype.kind not in "biuf":
         outcome = [group_numbers(column, len(codes)) for column in outcome]

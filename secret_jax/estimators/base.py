@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils import Bunch
 from sklearn.utils.validation import check_is_fitted
 
-from secret_jax.data.encoding import Unencoded, unencoded
+from secret_jax.data.encoding import Lying, Unencoded, unencoded
 from secret_jax.data.rows import Table
 from secret_jax.data.seen import hashes_of, remembered
 from secret_jax.data.shards import devices_of, is_sharded
@@ -29,9 +29,11 @@ from secret_jax.fit.plan import Plan
 from secret_jax.fit.prune.path import of_size, training_path
 from secret_jax.inspect.equations import check_node
 from secret_jax.inspect.mixin import InspectionMixin
+from secret_jax.losses.interface import Loss
 from secret_jax.runtime.environment import warn
 from secret_jax.runtime.values import is_integer
 from secret_jax.tree import routing
+from secret_jax.tree.functions import Model
 from secret_jax.tree.reshape import compact, hardened
 from secret_jax.tree.structure import Tree
 
@@ -150,9 +152,13 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
             )
         return self._given_beside(eval_set, "prune on", known)
 
-    def _outputs(self, X: TableLike) -> np.ndarray:
+    def _outputs(self, X: TableLike) -> Any:
         with self._computing(X, fall_back=True):
             return routing.predict(*self._tree_and_unencoded(X))
+
+    def _model_and_loss(self) -> tuple[Model, Loss]:
+        tree = self._fitted_tree
+        return routing.model_of([tree], np.ones(1)), tree.loss
 
     def cost_complexity_pruning_path(
         self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None
@@ -356,9 +362,9 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
 
     def _tree_and_rows(self, X: TableLike) -> tuple[Tree, Table]:
         tree, table = self._tree_and_unencoded(X)
-        return tree, table.encoded() if isinstance(table, Unencoded) else table
+        return tree, table.encoded()
 
-    def _tree_and_unencoded(self, X: TableLike) -> tuple[Tree, Table | Unencoded]:
+    def _tree_and_unencoded(self, X: TableLike) -> tuple[Tree, Lying | Unencoded]:
         tree = self._fitted_tree
         X = validated(self, X, reset=False)
         return tree, unencoded(tree.schema, X, tree.asked_attributes)

@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from secret_jax.data.foreign import of_kind_of_x
 from secret_jax.data.seen import hashes_of, unseen
 from secret_jax.data.validation import (
     ArrayLike,
@@ -92,7 +93,8 @@ class ConformalMixin:
         self
             Another `fit` forgets the calibration.
         """
-        prediction, deviation = self.predict(X, return_std=True)
+        found = self.predict(X, return_std=True)
+        prediction, deviation = (np.asarray(part, np.float64) for part in found)
         if prediction.ndim > 1:
             raise ValueError(
                 f"conformalize knows a single output, and the model has "
@@ -113,6 +115,7 @@ class ConformalMixin:
         self._calibrate(residual, deviation, weight)
         return self
 
+    @of_kind_of_x
     def predict_interval(
         self, X: TableLike, coverage: float = 0.9
     ) -> tuple[np.ndarray, np.ndarray]:
@@ -156,7 +159,8 @@ class ConformalMixin:
         check_coverage(coverage)
         scores, weight = self.conformity_scores_, self.conformity_weight_
         factor = conformal_factor(scores, weight, float(coverage))
-        prediction, deviation = self.predict(X, return_std=True)
+        found = self.predict(X, return_std=True)
+        prediction, deviation = (np.asarray(part, np.float64) for part in found)
         width = factor * _unit(deviation)
         return np.maximum(prediction - width, self._lowest), prediction + width
 

@@ -39,6 +39,7 @@ from secret_jax.inspect.printing import (
     shades,
 )
 from secret_jax.losses.classes import class_in_words
+from secret_jax.runtime.linalg import AnyArray, namespace
 from secret_jax.tree import routing
 from secret_jax.tree.structure import Tree
 
@@ -87,11 +88,11 @@ class Classes(NamedTuple):
         return np.argmin(probability @ self.costs, axis=1)
 
 
-def with_all_classes(probability: np.ndarray) -> np.ndarray:
+def with_all_classes(probability: AnyArray) -> AnyArray:
     """Complete probabilities of two classes, of which only the second has a column."""
     if probability.shape[1] > 1:
         return probability
-    return np.hstack([1.0 - probability, probability])
+    return namespace(probability).hstack([1.0 - probability, probability])
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

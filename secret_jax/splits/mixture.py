@@ -204,7 +204,7 @@ def fit_mixtures(
     moments: Float[AnyArray, "n_nodes n_starts n_joint n_joint"],
     *,
     max_iter: int,
-    tolerance: float,
+    tolerance: AnyArray | float,
     floor: float,
 ) -> MixtureFit:
     """Fit two Gaussians to the whitened rows of every node, from several starts.

@@ -146,6 +146,8 @@ class RssSplits(SplitFinder):
     proposals: tuple[Proposal, ...] = ()
 
     compiled: ClassVar[bool] = True
+    of_host: ClassVar = (*SplitFinder.of_host, "gcv_factor")
+    computed_with: ClassVar = "ridge", "least_share"
 
     def columns_for(self, options: ColumnOptions) -> ColumnOptions:
         """As they are given."""
@@ -168,11 +170,9 @@ class RssSplits(SplitFinder):
         further model are expected to save by chance alone.
         """
         nodes = prepared(level, self.ridge, self.most_regressors)
-        if self.least_share:
-            least = level.rows.xp.maximum(
-                nodes.min_weight, self.least_share * nodes.total
-            )
-            nodes = nodes._replace(min_weight=least)
+        least = self.least_share * nodes.total
+        least = level.rows.xp.maximum(nodes.min_weight, least)
+        nodes = nodes._replace(min_weight=least)
         oblique = level.any_oblique and level.x.shape[-2] > 1
         direction = proposed(nodes, oblique, self)
         attributes = attributes_of(level, nodes, direction, self.n_thresholds)
@@ -377,7 +377,7 @@ def sparse(
     direction: Float[AnyArray, "... n_directions n_attributes"],
     covariance: Float[AnyArray, "... n_attributes n_attributes"],
     n_kept: int | Int[np.ndarray, " n_directions"],
-    ridge: float,
+    ridge: AnyArray | float,
 ) -> Float[AnyArray, "... n_directions n_attributes"]:
     """The directions in few attributes that come closest to given ones, of any length.
 

@@ -107,7 +107,7 @@ class Nodes(NamedTuple):
         return self.rows.transformed(direction, self.design)
 
 
-def prepared(level: Level, ridge: float, most_regressors: int) -> Nodes:
+def prepared(level: Level, ridge: AnyArray | float, most_regressors: int) -> Nodes:
     """Standardise and whiten the rows of a level, and sum up their products."""
     rows, xp = level.rows, level.rows.xp
     total, weight = rows.sums(level.weight), level.weight[..., None, :]
@@ -378,7 +378,9 @@ def best_cuts(gain: AnyArray, value: AnyArray) -> tuple[AnyArray, AnyArray]:
 
 
 def exact_sides(
-    nodes: Nodes, left: Bool[AnyArray, "*tiles n_splits n_rows"], ridge: float
+    nodes: Nodes,
+    left: Bool[AnyArray, "*tiles n_splits n_rows"],
+    ridge: AnyArray | float,
 ) -> tuple[AnyArray, AnyArray]:
     """Drops of the penalised residual sum of squares, and the models of both sides.
 
@@ -402,10 +404,10 @@ def exact_sides(
     sides = xp.stack([one, nodes.gram[:, None, :n, :n] - one], axis=2)
     weight = sides[..., first, first]
     moment, matrix = sides[..., first:, :first], sides[..., first:, first:]
-    penalty = np.full(n - first, ridge + ROUNDING, matrix.dtype)
-    penalty[0] = ROUNDING
+    is_slope = (np.arange(n - first) > 0).astype(matrix.dtype)
+    penalty = (ridge + ROUNDING) * is_slope + ROUNDING * (1 - is_slope)
     mass = xp.maximum(weight, ROUNDING)[..., None, None]
-    models = definite_solve(matrix + mass * np.diag(penalty), moment)
+    models = definite_solve(matrix + mass * xp.diag(penalty), moment)
     gain = xp.sum(models * moment, axis=(2, 3, 4))
     least = xp.min(weight, axis=2)
     enough = (least >= nodes.min_weight[:, None]) & (least > 0)

@@ -82,6 +82,7 @@ class SecretSplits(SplitFinder):
 
     implies_models: ClassVar[bool] = True
     compiled: ClassVar[bool] = True
+    computed_with: ClassVar = ("tol",)
 
     def n_random(self, n_columns: int) -> int:
         """Two rows for each start of each attempt."""

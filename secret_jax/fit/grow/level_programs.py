@@ -102,7 +102,7 @@ class Traced:
         """What a finder is told of a table."""
         roles = Roles.of(schema)
         return cls(
-            finder,
+            finder.without_numbers(),
             tuple(roles.thresholded.tolist()),
             tuple(map(tuple, roles.missing.tolist())),
             tuple(roles.combined.tolist()),
@@ -366,13 +366,18 @@ def samples(
 
 
 @program(static_argnames=("traced", "mesh"), small_steps=True)
-@_on_each(APART, SHARED, found_lies=SHARED)
+@_on_each(APART, SHARED, SHARED, found_lies=SHARED)
 def searched(
-    seen: Seen, packed: Packed, *, traced: Traced, mesh: Mesh | None = None
+    seen: Seen,
+    packed: Packed,
+    numbers: Array,
+    *,
+    traced: Traced,
+    mesh: Mesh | None = None,
 ) -> Array:
     """The share of each node's weight that the search saw, then its best split.
 
-    ``packed``: an `Asked`.
+    ``packed``: an `Asked`; ``numbers``: those of the finder.
     """
     rows, x, codes, targets, weight = seen
     asked: Asked = packed.apart()
@@ -399,7 +404,8 @@ def searched(
         n_categories=traced.n_categories,
         any_oblique=traced.any_oblique,
     )
-    found = jax.tree.leaves(checked_splits(traced.finder, level))
+    finder = traced.finder.with_numbers(numbers)
+    found = jax.tree.leaves(checked_splits(finder, level))
     parts = [array.reshape(rows.n_nodes, -1) for array in (share, *found)]
     return jnp.concatenate([part.astype(jnp.float32) for part in parts], axis=1)
 

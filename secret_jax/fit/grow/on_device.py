@@ -110,6 +110,7 @@ class OnDevice(Execution):
         self._unweighted = are_ones(places.weight)
         any_oblique = bool(roots.oblique.any()) and schema.n_columns > 1
         self._traced = Traced.of(schema, options.finder, any_oblique)
+        self._numbers = options.finder.numbers()
         n_columns = schema.n_columns + schema.n_outputs
         at_once = _NODES // next_power_of_two(-(-n_columns // _MANY_COLUMNS))
         if options.in_batches and options.max_leaf_nodes:
@@ -155,7 +156,7 @@ class OnDevice(Execution):
 
         def search() -> np.ndarray:
             how = {"traced": self._traced, "mesh": self._mesh}
-            found = [searched(*pair, **how) for pair in pairs]
+            found = [searched(*pair, self._numbers, **how) for pair in pairs]
             return np.concatenate([np.asarray(each) for each in found])
 
         with self._in_its_memory():
