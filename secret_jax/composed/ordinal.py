@@ -77,4 +77,4 @@ class SecretOrdinalClassifier(ComposedClassifier):
     def _probabilities(self, X: TableLike) -> np.ndarray:
         check_is_fitted(self)
         reached = self.tree_.predict(validated(self, X, reset=False))
-        return from_at_least(reached.reshape(len(reached), -1))
+        return from_at_least(np.asarray(reached, np.float64).reshape(len(reached), -1))

@@ -127,7 +127,7 @@ class GuideSplits(ResidualSplits, AxisSplits):
         one = Ranked(*(chosen_rows(array, chosen, level)[None] for array in order))
         tried = chosen_rows(tried, chosen, level)[None]
         gain, threshold = left.models.best(one, tried)
-        if self.thresholds != "all":
+        if self.thresholds not in ("all", 1):
             gain, threshold = left.models.best_near(one, tried, gain, threshold)
         is_chosen = np.arange(len(axis.kind)) == chosen[:, None]
         gain = np.where(is_chosen & usable, gain, -np.inf)

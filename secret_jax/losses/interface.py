@@ -15,6 +15,7 @@ from jaxtyping import Float
 from scipy.special import expit, softmax
 from scipy.stats import norm
 
+from secret_jax.runtime.linalg import AnyArray, namespace
 from secret_jax.runtime.values import Value
 
 Link = Literal["identity", "exponential", "softmax", "clip"]
@@ -116,13 +117,16 @@ class Loss(Value, ABC):
         """How the prediction of ``name`` follows from raw ones; empty if plainly."""
         return ""
 
-    def prediction(self, value: Rows) -> Rows:
+    def prediction(self, value: AnyArray) -> AnyArray:
         """Apply the inverse link: raw predictions to units of the encoded targets."""
+        xp = namespace(value)
         if self.link == "exponential":
-            return np.exp(np.minimum(value, HIGHEST_LOG))
+            return xp.exp(xp.minimum(value, HIGHEST_LOG))
+        if self.link == "softmax" and value.shape[1] == 1:
+            return expit(value) if xp is np else jax.nn.sigmoid(value)
         if self.link == "softmax":
-            return expit(value) if value.shape[1] == 1 else softmax(value, axis=1)
-        return np.clip(value, 0.0, 1.0) if self.link == "clip" else value
+            return (softmax if xp is np else jax.nn.softmax)(value, axis=1)
+        return xp.clip(value, 0.0, 1.0) if self.link == "clip" else value
 
     @abstractmethod
     def losses(self, targets: Rows, value: Rows) -> Rows:

@@ -36,7 +36,7 @@ def refined(
     best: Best,
     value: AnyArray,
     movable: AnyArray,
-    ridge: float,
+    ridge: AnyArray | float,
     *,
     n_tried: int,
     share: float = _NEAR,
@@ -94,7 +94,7 @@ def values_along(nodes: Nodes, best: Best, attributes: AttributeCuts) -> AnyArra
     return xp.where(rows.spread(is_oblique), along, value)
 
 
-def moved(level: Level, nodes: Nodes, split: Split, ridge: float) -> Split:
+def moved(level: Level, nodes: Nodes, split: Split, ridge: AnyArray | float) -> Split:
     """Splits at the best thresholds of rows that lie close together near them.
 
     ``level``: with these rows first.
@@ -141,7 +141,7 @@ def _with_best(
     value: AnyArray,
     cuts: AnyArray,
     movable: AnyArray,
-    ridge: float,
+    ridge: AnyArray | float,
     rise: float,
 ) -> Best:
     """The best split at one of some cuts (n_nodes, k) of movable ones.

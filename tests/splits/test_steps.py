@@ -14,7 +14,7 @@ MOST_WRONG = 0.004
 
 
 def table(kind, n_rows, seed):
-    """A column with a step in the target, another one, and what is right of the step."""
+    """A column with a step of the target, another one, and what is right of it."""
     rng = np.random.default_rng(seed)
     other = rng.gamma(4, 10, n_rows)
     place, limit = rng.integers(18, 90, n_rows), 65
@@ -75,7 +75,7 @@ def test_finders_of_few_quantiles_look_between_them(finder):
 
 
 def test_rows_beyond_the_sample_decide_between_those_of_it():
-    """A step of 20,000 rows lies among ten rows that a sample of 2,048 does not have."""
+    """Of 20,000 rows some ten lie between two of a sample of 2,048."""
     X, y, right = table("continuous", 20_000, seed=0)
     model = SecretRegressor(max_leaf_nodes=2).fit(X, y)
     assert share_on_wrong_side(model, X, right) <= 1e-4
