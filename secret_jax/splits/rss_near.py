@@ -24,8 +24,8 @@ from secret_jax.tree.structure import SplitKind
 # The values lie within this share of a node's rows on both sides of the best quantile:
 # two of sixteen quantiles, of 128 rows, may be so far apart.
 _NEAR = 0.1
-# The models of the sides choose among many rows: their choice must save so many noise
-# variances, as it does where a sharp step lies between the values tried before.
+# The models of the sides choose among many rows: their choice must save so many times
+# the variance that they leave, as where a step lies between the values tried before.
 _CLEAR = 10.0
 # Most rows of a node in whose order values are looked at.
 _MOST_ROWS = 2048
@@ -65,7 +65,7 @@ def refined(
     step = share * np.linspace(-1.0, 1.0, n_tried) if n_tried > 1 else np.zeros(1)
     step = xp.round(step.astype(value.dtype) * width).astype(n_known.dtype)
     place = xp.clip(upto(best.cut) + step, 1, most) - 1
-    best = _with_best(nodes, best, value, taken(rising, place, 1), movable, ridge, 0.0)
+    best = _with_best(nodes, best, value, taken(rising, place, 1), movable, ridge)
     gained = rows.head(nodes.weight * advantage_of_left(nodes, best.models), n)
     gained = xp.cumsum(xp.take_along_axis(gained, order, axis=-1), axis=-1)
     number = xp.arange(1, n + 1, dtype=n_known.dtype)
@@ -74,7 +74,8 @@ def refined(
     is_edge = xp.pad(is_edge, [(0, 0), (0, 1)])
     gained = xp.where(is_near & is_edge, gained, -xp.inf)
     cut = taken(rising, xp.argmax(gained, axis=-1), 1)[:, None]
-    return _with_best(nodes, best, value, cut, movable, ridge, _CLEAR)
+    noise = xp.maximum(nodes.noise / nodes.unit**2 - best.gain / nodes.total, 0.0)
+    return _with_best(nodes, best, value, cut, movable, ridge, _CLEAR * noise)
 
 
 def values_along(nodes: Nodes, best: Best, attributes: AttributeCuts) -> AnyArray:
@@ -142,16 +143,15 @@ def _with_best(
     cuts: AnyArray,
     movable: AnyArray,
     ridge: AnyArray | float,
-    rise: float,
+    rise: AnyArray | float = 0.0,
 ) -> Best:
     """The best split at one of some cuts (n_nodes, k) of movable ones.
 
-    ``rise``: noise variances that it must gain more.
+    ``rise``: what it must gain more.
     """
     gain, models = exact_cuts(nodes, value, cuts, ridge)
     which = nodes.rows.xp.argmax(gain, axis=1)
     found = (taken(array, which, 1) for array in (gain, cuts, models))
     new = best._replace(**dict(zip(("gain", "cut", "models"), found, strict=True)))
-    least = rise * nodes.noise / nodes.unit**2
-    better = movable & (new.gain > best.gain + least)
+    better = movable & (new.gain > best.gain + rise)
     return Best(*(where_each(better, *pair) for pair in zip(new, best, strict=True)))
