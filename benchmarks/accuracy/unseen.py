@@ -33,6 +33,15 @@ Treatment re78; VietNamH lnrlfood; Wages lwage; Workinghours hours; azpro los;
 diamonds price; dietox Weight; mdvis numvisit; midwest percollege; nlschools lang;
 quakes mag; solder skips
 """)
+# More of them: under 300 rows, with rows that repeat, by days, and of many levels.
+FURTHER_TARGETS = _by_name("""
+Electricity cost; Ornstein interlocks; Prestige prestige; airquality Ozone; attenu
+accel; barro y.net; birthwt bwt low; cake angle; cpus perf estperf; quine Days;
+sleepstudy Reaction; tips tip; CPSch3 ahe; Depredations number; DoctorAUS doctorco;
+Vocab vocabulary; azprocedure los; coop Conc; medpar los; Traffic y; ambientNOxCH ad;
+Blackmoor exercise; Cigarette packpc; UKHouseOfCommons y1; grouseticks TICKS;
+presidentialElections demVote; spruce logsize
+""")
 # The same with classes as the target.
 CLASSES = _by_name("""
 Benefits ui; Chile vote; Cowles volunteer; Cracker choice; Fishing mode; Hdma deny;
@@ -95,7 +104,7 @@ def teaching_table(name: str, targets: Mapping[str, list[str]]) -> Data:
     target, *same = targets[name]
     frame = read(name)
     frame = frame[frame[target].notna()].reset_index(drop=True)
-    kind = np.float64 if targets is TARGETS else np.str_
+    kind = np.str_ if targets is CLASSES else np.float64
     y = np.asarray(frame[target], kind)
     frame = frame.drop(columns=[target, *same])
     return Data(frame, y, not_numeric(frame))

