@@ -157,6 +157,19 @@ class Loss(Value, ABC):
         weight = weight * share
         return step, weight * (total / weight.sum())
 
+    def remaining(
+        self, targets: Rows, value: Rows, weight: OfRows
+    ) -> tuple[Rows, OfRows]:
+        """Targets and weights of which further raw predictions have the same losses.
+
+        The weighted losses of a sum ``value + more`` are those of ``more`` at these, up
+        to a constant: a further tree of a booster is fitted to them.
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__} has no method remaining, which boosters need. Add "
+            "one, or fit a single tree."
+        )
+
     def smoothed(
         self,
         targets: Rows,
@@ -204,17 +217,20 @@ class Loss(Value, ABC):
         """Typical loss of a row that is no outlier; by default the mean of all rows."""
         return weight @ self.losses(targets, value) / weight.sum()
 
+    def check_deviations(self) -> None:
+        """Refuse to give standard deviations about predictions that are no means."""
+        if not (self.predicts_mean and self.link in ("identity", "exponential")):
+            raise ValueError(
+                "Standard deviations and intervals need loss='squared' or another one "
+                f"of means, and the model was fitted with {self!r}. For an interval "
+                "fit two quantiles: loss=Quantile(level=0.05) and Quantile(level=0.95)."
+            )
+
     def deviations(self, prediction: np.ndarray, deviation: np.ndarray) -> np.ndarray:
         """Standard deviations of targets, given those of raw predictions."""
-        if self.predicts_mean and self.link == "identity":
-            return deviation
-        if self.predicts_mean and self.link == "exponential":
-            return deviation * prediction  # those of logarithms are shares
-        raise ValueError(
-            "Standard deviations and intervals need loss='squared' or another one of "
-            f"means, and the tree was fitted with {self!r}. For an interval fit two "
-            "quantiles: loss=Quantile(level=0.05) and Quantile(level=0.95)."
-        )
+        self.check_deviations()
+        # Those of logarithms are shares.
+        return deviation if self.link == "identity" else deviation * prediction
 
     def reported(self, error: float, scale: float) -> float:
         """Mean loss as readers are told it, given the scale of the target."""
@@ -285,8 +301,10 @@ class OfLosses(Value):
 
 def quantile(values: OfRows, weight: OfRows, level: float) -> float:
     """Smallest value with at least a share ``level`` of the weight up to it."""
-    share = (1.0 - _ROUNDING) * level
-    return float(np.quantile(values, share, weights=weight, method="inverted_cdf"))
+    order = np.argsort(values)  # `np.quantile` with weights takes three times as long
+    below = np.cumsum(weight[order])
+    place = np.searchsorted(below, (1.0 - _ROUNDING) * level * below[-1])
+    return float(values[order[place]])
 
 
 def robust_scale(deviations: OfRows, weight: OfRows) -> float:

@@ -52,6 +52,11 @@ class SquaredError(Loss):
     def working(self, targets: np.ndarray, value: np.ndarray) -> Pair:
         return 2.0 * (targets - value), np.full(value.shape, 2.0)
 
+    def remaining(
+        self, targets: np.ndarray, value: np.ndarray, weight: np.ndarray
+    ) -> Pair:
+        return targets - value, weight
+
     def of_constant(self, mean: np.ndarray) -> np.ndarray:
         return np.ones_like(mean)  # variances of standardised targets
 
@@ -92,6 +97,13 @@ class LogMean(Loss):
         mean = self.prediction(value)
         slope = (targets - mean) * mean ** (1.0 - self.power)
         return slope, np.maximum(mean ** (2.0 - self.power), _LEAST_CURVATURE)
+
+    def remaining(
+        self, targets: np.ndarray, value: np.ndarray, weight: np.ndarray
+    ) -> Pair:
+        # Several outputs share their weights: such fits aim at the same means.
+        mean = self.prediction(value)
+        return targets / mean, weight * (mean ** (2.0 - self.power)).mean(axis=1)
 
     def noise(self, error: np.ndarray, mean: np.ndarray) -> np.ndarray:
         return 2.0 * error / np.maximum(mean, RAREST) ** (2.0 - self.power)
@@ -161,6 +173,15 @@ class Quantile(Loss):
     def working(self, targets: np.ndarray, value: np.ndarray) -> Pair:
         hardly = RoundedQuantile(level=self.level, width=np.full(value.shape, 1e-3))
         return hardly.working(targets, value)
+
+    def steps(self, targets: np.ndarray, value: np.ndarray, weight: np.ndarray) -> Pair:
+        # Slopes alone: far from the corner there is no curvature to divide by.
+        return np.where(targets > value, self.level, self.level - 1.0), weight
+
+    def remaining(
+        self, targets: np.ndarray, value: np.ndarray, weight: np.ndarray
+    ) -> Pair:
+        return targets - value, weight
 
     def smoothed(
         self,
