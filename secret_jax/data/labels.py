@@ -1,5 +1,6 @@
 """Class labels as outputs: indicators, class weights, priors and costs."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -161,7 +162,7 @@ def class_weights(
     member, found = labels[:, None] == classes, weight
     shares = [] if priors is None else [priors]
     if isinstance(class_weight, Mapping):
-        given = _of_classes("class_weight", class_weight, classes, 1.0)
+        given = _of_classes("class_weight", _known(class_weight, classes), classes, 1.0)
         found = found * (member @ given)
     elif class_weight is not None:  # "balanced"
         shares = [np.full(len(classes), 1.0 / len(classes)), *shares]
@@ -173,6 +174,20 @@ def class_weights(
     if not used.any():
         raise ValueError("All rows have a weight of zero by their class.")
     return found * (weight[used].sum() / found[used].sum())
+
+
+def _known(class_weight: Mapping[Any, Any], classes: np.ndarray) -> dict[Any, Any]:
+    """Weights of the classes that are there; of others, which a fold may lack, warn."""
+    labels = classes.tolist()
+    unlike = [label for label in class_weight if label not in labels]
+    if unlike:
+        warnings.warn(
+            f"class_weight names the class {unlike[0]!r}, which these rows do not "
+            f"hold: its weight has no effect. Their classes are {listed(labels)}.",
+            UserWarning,
+            stacklevel=2,
+        )
+    return {label: class_weight[label] for label in labels if label in class_weight}
 
 
 def checked_priors(priors: Any, classes: np.ndarray) -> np.ndarray | None:

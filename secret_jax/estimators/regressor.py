@@ -141,8 +141,9 @@ class SecretRegressor(
     loss : str or Loss, default="squared"
         Loss of the leaf models and of pruning, while splits compare squared errors:
         "absolute" leads to medians (`Quantile`, which has a ``level``), "poisson" to
-        expected counts (`Poisson`, whose equations give their logarithms), "gamma" to
-        means of amounts above zero (likewise). Medians are not distilled. "auto":
+        expected counts, or rates, with the exposure as ``sample_weight`` (`Poisson`,
+        whose equations give their logarithms), "gamma" to means of amounts above zero
+        (likewise). Medians are not distilled. "auto":
         "squared"; or equations of the logarithm of a positive target, of 200 rows or
         more, where trees of two levels of it err a twentieth less on unseen rows than
         trees of the target: of prices, say, which change by shares. What knows no

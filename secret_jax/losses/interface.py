@@ -282,6 +282,16 @@ def check_loss(loss: Loss, targets: Rows, weight: OfRows) -> None:
     check("noise", noise, targets.shape[1:])
 
 
+class QuasiLikelihood(Loss):
+    """Base of losses whose curvature is information up to a factor, the dispersion."""
+
+    @abstractmethod
+    def dispersion(
+        self, targets: Rows, value: Rows, weight: OfRows, free: float
+    ) -> Outputs:
+        """Estimate the factor at raw predictions that leave so many degrees free."""
+
+
 class Likelihood(Loss):
     """Base of negative log-likelihoods up to a constant: curvature is information."""
 

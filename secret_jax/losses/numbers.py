@@ -15,9 +15,9 @@ from scipy.stats import norm
 
 from secret_jax.losses.interface import (
     RAREST,
-    Likelihood,
     Loss,
     Pair,
+    QuasiLikelihood,
     quantile,
     robust_scale,
 )
@@ -110,18 +110,28 @@ class LogMean(Loss):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Poisson(Likelihood, LogMean):
-    """Half the Poisson deviance of counts: how far they vary is told by their means."""
+class Poisson(QuasiLikelihood, LogMean):
+    """Half the Poisson deviance of counts, or of rates, weighted by their exposure.
 
-    units: ClassVar = "given"
+    Variances are in proportion to means, by a dispersion that is estimated: counts may
+    be in any unit, and vary more than Poisson's (Wedderburn 1974).
+    """
+
     _needs: ClassVar[str] = "loss='poisson' needs counts, no negative numbers"
+
+    def dispersion(
+        self, targets: np.ndarray, value: np.ndarray, weight: np.ndarray, free: float
+    ) -> np.ndarray:
+        # Pearson's estimate, which holds of rare counts too.
+        mean = np.maximum(self.prediction(value), RAREST)
+        return weight @ ((targets - mean) ** 2 / mean) / max(free, 1.0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class QuasiPoisson(LogMean):
-    """Half the Poisson deviance of amounts in any unit, which is no likelihood.
+    """Half the Poisson deviance of amounts, whose curvature is no information.
 
-    How far they vary is told by their errors (Wedderburn 1974).
+    How far they vary is told by their errors (Gourieroux, Monfort & Trognon 1984).
     """
 
     _needs: ClassVar[str] = (

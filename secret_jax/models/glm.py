@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float
 
 from secret_jax.losses.classes import Brier, CrossEntropy
-from secret_jax.losses.interface import Likelihood, Loss, Pair
+from secret_jax.losses.interface import Likelihood, Loss, Pair, QuasiLikelihood
 from secret_jax.models.interface import LeafModel, Levels, Models, RowGroups
 from secret_jax.models.linear import CONSTANT_VARIANCE, Constant, LeastSquares
 from secret_jax.models.ridge import Ridge, shrunken
@@ -31,6 +31,8 @@ _SETTLED, _NEARLY = 1e-6, 1e-4
 _HALVINGS = 12
 # Shares of the relevant rows over which corners are rounded, stage by stage.
 _ROUNDINGS = (1.0, 0.3, 0.1)
+# Losses whose curvature is information, up to a factor.
+_INFORMATIVE = Likelihood, QuasiLikelihood
 # A ridge becomes weaker with the likelihood's curvature, down to this share.
 _WEAKEST = 0.1
 
@@ -201,13 +203,13 @@ def penalised_models(
     strength, degrees = _strengths(smooth, group, base, value, gcv_factor)
     spread = _spreads(smooth, group, value)
     search = _Search(group, base, strength[:, :, None] * spread)
-    at_once = smooth is loss and not isinstance(loss, Likelihood)
+    at_once = smooth is loss and not isinstance(loss, _INFORMATIVE)
     model = search.settled(smooth, base, n_steps, _SETTLED if at_once else _NEARLY)
     if smooth is not loss:
         for share, settled in zip(_ROUNDINGS[1:], (_NEARLY, _SETTLED), strict=True):
             smooth = smoothed(loss, group, group.values(model), share)
             model = search.settled(smooth, model, n_steps, settled)
-    elif isinstance(loss, Likelihood):
+    elif isinstance(loss, _INFORMATIVE):
         # Strengths are in units of the curvature, which a good fit has less of.
         left = _spreads(loss, group, group.values(model))
         spread = np.clip(left, _WEAKEST * spread, spread)
@@ -225,7 +227,7 @@ def smoothed(loss: Loss, group: RowGroups, value: np.ndarray, share: float) -> L
 def _parabolas(loss: Loss, group: RowGroups, value: np.ndarray) -> Pair:
     """Slopes and curvatures; those that are no information are averaged in nodes."""
     slope, curvature = loss.working(group.targets, value)
-    if not isinstance(loss, Likelihood):
+    if not isinstance(loss, _INFORMATIVE):
         curvature = (group.sums(curvature) / group.total[:, None])[group.slot]
     return slope, curvature
 
