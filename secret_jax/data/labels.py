@@ -116,6 +116,18 @@ def from_at_least(reached: np.ndarray) -> np.ndarray:
     return every[:, :-1] - every[:, 1:]
 
 
+def warn_of_letters(classes: np.ndarray, y: Any) -> None:
+    """Warn where the order of several classes is that of the letters of their names."""
+    if len(classes) > 2 and classes.dtype.kind in "OUST" and not _order_of(y):
+        warnings.warn(
+            f"y is text without an order, and its classes are taken in that of the "
+            f"letters: {' < '.join(map(repr, classes.tolist()))}. Give their order, "
+            "for example with pd.Categorical(y, categories=[...], ordered=True).",
+            UserWarning,
+            stacklevel=2,
+        )
+
+
 def rank_error(y_true: Any, y_predicted: Any, classes: Any) -> float:
     """Mean number of places by which predicted classes in order are wrong.
 

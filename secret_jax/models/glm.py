@@ -86,6 +86,8 @@ class GLMLeaf(LeafModel):
                 group = group.with_centers(mean, self.prior)
             if group.x.shape[1]:
                 options = self.gcv_factor, self.n_steps
+                if self.loss.shares_slopes:
+                    base = with_common_slopes(self.loss, group, base, *options)
                 models = penalised_models(self.loss, group, base, *options)
                 coefficient[group.node], degrees[group.node], _ = models
             else:
@@ -216,6 +218,56 @@ def penalised_models(
         search = _Search(group, base, strength[:, :, None] * spread)
         model = search.settled(loss, model, n_steps, _SETTLED)
     return Models(model, degrees.mean(axis=1))
+
+
+def with_common_slopes(
+    loss: Loss,
+    group: RowGroups,
+    base: Float[np.ndarray, "n_nodes n_outputs _"],
+    gcv_factor: float,
+    n_steps: int,
+) -> Float[np.ndarray, "n_nodes n_outputs _"]:
+    """Correct the slopes of all outputs alike, and their constants one by one.
+
+    The ridge of least generalised cross-validation error, as of a single output.
+    """
+    model, value = base.copy(), group.values(base)
+    cost = group.sums(loss.losses(group.targets, value).sum(axis=1))
+    common, penalty = np.zeros((len(base), base.shape[2])), None
+    for _ in range(n_steps):
+        told = group.values(common[:, None])[:, 0]
+        slope, curvature = loss.working(group.targets, value)
+        each = [
+            _statistics(group, told, *(part[:, i] for part in (slope, curvature)))
+            for i in range(base.shape[1])
+        ]
+        weight = sum(one.weight for one in each)
+        scatter = sum(one.scatter for one in each)
+        unit = np.where(weight > 0, weight / group.total, 1.0)
+        joint = each[0]._replace(
+            weight=weight / unit,
+            scatter=scatter / unit[:, None, None],
+            mean=np.zeros_like(each[0].mean),
+        )
+        if penalty is None:
+            strength = shrunken(joint, common, gcv_factor)[2]
+            spread = np.einsum("nii->ni", joint.scatter)[:, :-1]
+            penalty = strength[:, None] * np.where(spread > 0, spread, 1.0)
+        aim = _penalised(joint, np.zeros_like(common), penalty)
+        new = model.copy()
+        new[:, :, 1:] = base[:, :, 1:] + aim[:, None, 1:]
+        for i, one in enumerate(each):
+            shift = np.einsum("nj,nj->n", aim[:, 1:], one.mean[:, :-1])
+            new[:, i, 0] += one.mean[:, -1] - shift
+        there = group.values(new)
+        after = group.sums(loss.losses(group.targets, there).sum(axis=1))
+        better = after < cost * (1.0 - _SETTLED)
+        if not better.any():
+            break
+        model[better], cost = new[better], np.where(better, after, cost)
+        common[better, 1:] = aim[better, 1:]
+        value = group.values(model)
+    return model
 
 
 def smoothed(loss: Loss, group: RowGroups, value: np.ndarray, share: float) -> Loss:
