@@ -17,8 +17,8 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -31,9 +31,8 @@ from jax.core import Tracer
 from benchmarks.accuracy.ours import Setting
 from benchmarks.shared import markdown
 from benchmarks.timing import Seconds, timed
-from secret_jax.data.tiles import TiledRows
+from secret_jax.data.fallback import MAY_USE_KERNELS
 from secret_jax.datasets import make_fried
-from secret_jax.fit.grow.level_programs import Traced
 from secret_jax.runtime.devices import in_32_bits, runs_triton
 from secret_jax.runtime.programs import Program
 
@@ -214,16 +213,17 @@ def kernels_of(text: str, *, assumed_turns: int = 1) -> int:
     """Kernels, copies and calls of libraries of a compiled program, off its HLO.
 
     Loops count as often as they turn; where the compiler does not know how often that
-    is, a number is assumed. Of two branches the longer one counts.
+    is, a number is assumed, in all turns of a loop around it together: attempts of EM
+    would count its steps several times. Of two branches the longer one counts.
     """
     computation = r"^(?:ENTRY )?%?([\w.\-]+) \(.*\{\s*\n((?: .*\n)+)"
     bodies = dict(re.findall(computation, text, re.MULTILINE))
 
     @functools.cache
-    def of(name: str) -> int:
-        return sum(map(of_line, bodies[name].splitlines()))
+    def of(name: str, assumed: int) -> int:
+        return sum(of_line(line, assumed) for line in bodies[name].splitlines())
 
-    def of_line(line: str) -> int:
+    def of_line(line: str, assumed: int) -> int:
         # After the type, which ends with a bracket and perhaps a layout.
         found = re.search(r" = .*?[\])}] ([a-z][\w\-]*)\(", line)
         if found is None or _FREE.fullmatch(found[1]):
@@ -232,17 +232,20 @@ def kernels_of(text: str, *, assumed_turns: int = 1) -> int:
         if found[1] == "while":
             turns = re.search(r"known_trip_count\W+n\W+(\d+)", line)
             (condition,) = re.findall(r"\bcondition=%?([\w.\-]+)", line)
-            n = int(turns[1]) if turns else assumed_turns
-            return n * of(named[0]) + (0 if turns else (n + 1) * of(condition))
+            if turns:
+                return int(turns[1]) * of(named[0], assumed)
+            return assumed * of(named[0], 1) + (assumed + 1) * of(condition, 1)
         if found[1] == "conditional":
             several = re.search(r"branch_computations=\{([^}]*)\}", line)
             pair = re.findall(r"\b(?:true|false)_computation=%?([\w.\-]+)", line)
             branches = re.findall(r"[\w.\-]+", several[1]) if several else pair
-            return max(map(of, branches))
-        return sum(map(of, named)) if found[1] in ("call", "async-start") else 1
+            return max(of(branch, assumed) for branch in branches)
+        if found[1] not in ("call", "async-start"):
+            return 1
+        return sum(of(name, assumed) for name in named)
 
     (entry,) = re.findall(r"^ENTRY %?([\w.\-]+)", text, re.MULTILINE)
-    return of(entry)
+    return of(entry, assumed_turns)
 
 
 # What the compiler has to know of cards, after NVIDIA's data sheets and CUDA's limits.
@@ -306,17 +309,19 @@ def described_device(card: str = "H100") -> Any:
     return topologies.get_topology_desc(platform="cuda", **described).devices[0]
 
 
-def for_triton(values: Any, triton: bool) -> Any:
-    """Arguments of a program for a card that runs kernels of Triton, or does not."""
+@contextmanager
+def with_kernels(used: bool) -> Iterator[None]:
+    """Within it programs are traced with kernels, untried, or without."""
+    name = "secret_jax.data.tiles.uses_kernels"
+    with mock.patch(name, return_value=used), MAY_USE_KERNELS(used):
+        yield
 
-    both = TiledRows, Traced
 
-    def told(part: Any) -> Any:  # counting ran on a processor
-        if isinstance(part, dict) and "triton" in part:
-            return part | {"triton": triton}
-        return replace(part, triton=triton) if isinstance(part, both) else part
-
-    return jax.tree.map(told, values, is_leaf=lambda part: told(part) is not part)
+def described_by(kind: str) -> AbstractContextManager[Any]:
+    """Within it kernels are lowered for a kind of card: from JAX 0.11 on it counts."""
+    card = jax.sharding.AbstractDevice(kind, None, "gpu")
+    mesh = jax.sharding.AbstractMesh((), (), abstract_device=card)
+    return jax.sharding.use_abstract_mesh(mesh)
 
 
 class Compiled(NamedTuple):
@@ -339,10 +344,10 @@ def compiled_for(device: Any, case: Case) -> Compiled:
         jax.ShapeDtypeStruct, sharding=jax.sharding.SingleDeviceSharding(device)
     )
     arguments = jax.tree.map(lambda a: there(a.shape, a.dtype), case.arguments)
-    arguments, static = for_triton((arguments, case.static), runs_triton(device))
-    with in_32_bits(), as_on_accelerator():
+    used, card = runs_triton(device), described_by(device.device_kind)
+    with in_32_bits(), as_on_accelerator(), with_kernels(used), card:
         begun = _processor_seconds()
-        lowered = case.program.jitted(arguments).lower(*arguments, **static)
+        lowered = case.program.jitted(arguments).lower(*arguments, **case.static)
         traced = _processor_seconds()
         compiled = lowered.compile()
     seconds = traced - begun, _processor_seconds() - traced

@@ -15,19 +15,18 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
-from unittest import mock
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from benchmarks.device.counting import with_kernels
 from benchmarks.shared import markdown, say
 from benchmarks.timing import timed
 from secret_jax import SecretBoostingRegressor, SecretForestRegressor, SecretRegressor
-from secret_jax.data import kernels
+from secret_jax.data.kernels import takes
 from secret_jax.data.tiles import TiledRows
 from secret_jax.datasets import make_fried
 from secret_jax.runtime.devices import FEW_ROWS, in_32_bits, runs_triton
@@ -132,20 +131,20 @@ def ceilings(machine: Machine) -> Iterator[Line]:
 
 
 def em(machine: Machine) -> Iterator[Line]:
-    """Steps of EM, each beside a reading of its rows; by kernels at any width."""
+    """Steps of EM, each beside a reading of its rows; by a kernel where fits use it."""
     rate = _bandwidth(machine)[0]
     cases = [(1024, 2048, 11), (64, 1 << 16, 11)]
     cases += [(64, 1 << 14, width) for width in (11, 31, 63, 127)]
     for n_nodes, n_rows, width in [(4, 256, 5)] if machine.small else cases:
         known, start = _mixture_rows(machine, n_nodes, n_rows, width)
         n_bytes = known.z.nbytes + known.weight.nbytes
-        for triton in (False, True) if runs_triton(machine.device) else (False,):
-            rows = replace(known.rows, triton=triton)
-            steps = functools.partial(_em_steps, known._replace(rows=rows), start)
-            with mock.patch.object(kernels, "MOST_BY_BLOCKS", 1 + width):
+        used = runs_triton(machine.device) and takes(known.rows, 1 + width)
+        for kernel in (False, True) if used else (False,):
+            steps = functools.partial(_em_steps, known, start)
+            with with_kernels(kernel):
                 first, later = _first_and_later(steps)
             what = f"{_STEPS} steps of EM, {n_nodes:,} nodes"
-            what += ", by kernels" if triton else ""
+            what += ", by a kernel" if kernel else ""
             share = n_bytes * _STEPS / later / rate
             note = f"{1e6 * later / _STEPS:,.0f} µs a step, "
             note += f"{share:.2f} of the bandwidth of a copy"
@@ -210,7 +209,7 @@ def predictions(machine: Machine) -> Iterator[Line]:
     for n_rows in machine.sizes(1_000_000, 10_000_000):
         X, y = make_fried(n_rows, random_state=0, device=machine.platform)
         model.fit(X, y)
-        predict = functools.partial(model.predict, X, output="device")
+        predict = functools.partial(model.predict, X)
         first, later = _first_and_later(predict)
         rate = f"{n_rows / later / 1e6:,.0f} million rows a second"
         yield Line("predictions", f"{n_rows:,} x 10", first, later, rate)

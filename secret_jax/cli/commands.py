@@ -30,9 +30,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import secret_jax
+from secret_jax.cli.files import TableFile
 from secret_jax.cli.learning import Rows, read, training_rows
 from secret_jax.cli.messages import PROGRAM, CommandError, check_output, say
-from secret_jax.cli.reading import Reading, TableFile
+from secret_jax.cli.reading import Reading
 from secret_jax.inspect.printing import counted, listed, number
 from secret_jax.runtime.environment import VERSION, imported, replacing
 from secret_jax.tree.file import estimator_name
@@ -55,6 +56,7 @@ How large are the largest cell nuclei of a tumour? Measured for 569 women (the b
 cancer data that comes with scikit-learn), and predicted from means and the diagnosis.
 """
 _COLUMNS = ("radius", "texture", "smoothness", "concavity", "symmetry")
+_MOST_STEPS = 1000  # of logistic regression
 _DIGITS = 7  # that float32 carries
 
 
@@ -253,7 +255,8 @@ def _baselines(schema: Any, grown_on: Rows, held_out: Rows) -> Scores:
     """Measure the mean, and least squares or logistic regression; gaps are means."""
     fill: Any = SimpleImputer(keep_empty_features=True)
     numbers: Any = make_pipeline(fill, StandardScaler())
-    categories = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
+    # Sparse where there are many, for which dense sums would take minutes.
+    categories = OneHotEncoder(handle_unknown="ignore")
     # All of them, also those that the tree does not look at.
     text = make_column_selector(dtype_exclude="number")
     encoder = make_column_transformer((categories, text), remainder=numbers)
@@ -267,7 +270,7 @@ def _baselines(schema: Any, grown_on: Rows, held_out: Rows) -> Scores:
     models["linear regression"] = LinearRegression()
     if grown_on.classes:
         models = {"shares of the classes": DummyClassifier(strategy="prior")}
-        models["logistic regression"] = LogisticRegression(max_iter=5000)
+        models["logistic regression"] = LogisticRegression(max_iter=_MOST_STEPS)
     weight, tested = grown_on.beside.get("weight"), held_out._replace(X=test)
     return {
         name: measured(one.fit(training, grown_on.y, sample_weight=weight), tested)

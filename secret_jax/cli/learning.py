@@ -13,21 +13,19 @@ import numpy as np
 import pandas as pd
 from sklearn.model_selection import GroupShuffleSplit
 
-from secret_jax.cli.messages import CommandError, say
-from secret_jax.cli.reading import (
-    MISSING,
-    Column,
+from secret_jax.cli.files import TableFile, read_file
+from secret_jax.cli.formats import (
     ColumnFormat,
     Found,
-    Reading,
-    TableFile,
     find_dates,
     find_numbers,
-    folded,
-    kind_of,
-    read_file,
+    find_times,
+    mixed_units,
     to_numbers,
 )
+from secret_jax.cli.messages import CommandError, gathered, say
+from secret_jax.cli.oddities import FEWEST_ROWS, n_total_rows, oddities
+from secret_jax.cli.reading import MISSING, Column, Reading, kind_of
 from secret_jax.inspect.printing import counted, listed
 
 # Options that name columns.
@@ -38,8 +36,6 @@ _HOLDS = {"weight": "numbers, none below zero", "time": "numbers or dates"}
 _HOLDS["group"] = "names"
 # Of time, by which a tree's size is chosen: a few for each fold.
 _STRETCHES = 20
-# Of fewer rows nearly every column tells them apart, or easily explains the target.
-_FEWEST_ROWS = 20
 # Text that differs in so many of the rows names them; digits with leading zeros do,
 # like categories of few rows each, from here on.
 _NAMES_ROWS, _NAMES_GROUPS = 0.9, 0.25
@@ -53,16 +49,6 @@ _ID = re.compile(
     re.IGNORECASE,
 )
 _CODE = re.compile(r".*(fips|zip|plz|postal|postcode|\bcode|_code).*", re.IGNORECASE)
-# What people write where they know nothing.
-_CODES = (9.0, 99.0, 999.0, 9999.0, 99999.0, 999999.0)
-# A code lies so many times as far out as all other values, and stands there so often.
-_FAR_OUT, _FEWEST_CODES = 5.0, 2
-# Rows that are the same by chance are few where a column has so many different values.
-_MANY_VALUES = 0.25
-# A column that explains so much of the target alone may be made of it.
-_GIVEN_AWAY = 0.995
-_ENOUGH_ROWS = 10_000  # to tell that of all
-_FEW_NUMBERS = 10  # different whole numbers of a target that may stand for classes
 Formats = tuple[ColumnFormat, ...]
 Options = argparse.Namespace
 
@@ -147,6 +133,7 @@ def training_rows(options: Options) -> Rows:
     if empty.any():
         say(f"  {counted(int(empty.sum()), 'row', 'rows')} without any cell left out")
         table = table._replace(frame=table.frame[~empty])
+    table = _without_totals(table)
     n_copies = int(table.frame.duplicated().sum())
     if options.distinct and n_copies:
         say(f"  {n_copies} rows that repeat another one left out")
@@ -184,6 +171,14 @@ def training_rows(options: Options) -> Rows:
     return Rows(X, y, classes, beside, reading)
 
 
+def _without_totals(table: TableFile) -> TableFile:
+    """Leave out rows at the end that hold the sums, or means, of those above."""
+    n_rows = len(table.frame) - n_total_rows(table)
+    for row in range(n_rows, len(table.frame)):
+        say(f"  {table.place(row)} left out: it holds the sums of the rows above")
+    return table._replace(frame=table.frame.iloc[:n_rows])
+
+
 def _check_options(table: TableFile, options: Options) -> None:
     """Refuse options that name no column, or the target, or no mark."""
     for flag in _NAMING:
@@ -206,7 +201,7 @@ def _learned(
     plain = Reading(missing=(*MISSING, *options.na))
     names = [name for name in table.frame if name not in (target, *options.drop)]
     columns = {name: plain.column(table, name) for name in (*names, target)}
-    candidates = {name: _candidates(columns[name], options) for name in names}
+    candidates = gathered(lambda name: _candidates(columns[name], options), names)
     candidates[target] = _of_target(columns[target], options.classes)
     marks = {
         one.decimal
@@ -214,17 +209,17 @@ def _learned(
         if not others and one.kind == "number"
         if columns[name].cells.str.contains(one.decimal, regex=False).any()
     }
-    formats = {
-        name: _chosen(columns[name], ways, options, marks)
-        for name, ways in candidates.items()
-    }
+    formats = gathered(
+        lambda name: _chosen(columns[name], candidates[name], options, marks),
+        candidates,
+    )
     X, notes = replace(plain, formats=formats).apply(table, formats), list[str]()
     for name, chosen in formats.items():
         texts, values = columns[name].known, pd.Series(X[name])
         if name != target and (why := _left_out(name, texts, values, options)):
             notes.append(f"{name}: left out, {why}")
             X = X.drop(columns=name)
-        elif name != target or (chosen.kind != "text" and chosen != ColumnFormat()):
+        elif name != target or not (chosen.kind == "text" or _is_plain(chosen, texts)):
             lines = _notes(name, texts, values, chosen)
             notes += [f"{name}: {note}" for note in lines]
     reading = replace(plain, formats={name: formats[name] for name in X})
@@ -246,7 +241,8 @@ def _candidates(column: Column, options: Options) -> Formats:
     if name in options.dates and (verbatim or fold or name in options.number):
         raise CommandError(f"--dates names {name!r}, which another option says is none")
     text = (ColumnFormat(kind="text", verbatim=verbatim, folded=fold),)
-    if verbatim or fold or kind == "category" or (known.empty and not kind):
+    as_text = verbatim or fold or name in options.id or kind == "category"
+    if as_text or (known.empty and not kind):
         return text
     form = options.dates.get(name)
     if form and kind != "date":
@@ -255,7 +251,8 @@ def _candidates(column: Column, options: Options) -> Formats:
         return (ColumnFormat(kind=kind),)  # pyright: ignore[reportArgumentType]
     numbers, discrete = find_numbers(known), name in options.categorical
     if name in options.number:
-        return numbers.formats or (ColumnFormat(),)
+        _refuse_mixed_units(column, numbers)
+        return numbers.formats or (numbers.nearest or ColumnFormat(),)
     if numbers.formats and not _has_leading_zeros(known):
         days = known.str.fullmatch(r"(19|20)\d{6}").all() and not discrete
         return (days and find_dates(known).formats) or numbers.formats
@@ -263,15 +260,29 @@ def _candidates(column: Column, options: Options) -> Formats:
         return (ColumnFormat(kind="truth"),)
     if numbers.formats or discrete:
         return text
-    dates = find_dates(known)
-    if nearest := numbers.nearest or dates.nearest:
-        bad = known[nearest.parse(known).isna()].iloc[0]
+    dates, times = find_dates(known), find_times(known)
+    if dates.formats or times.formats:
+        return dates.formats or times.formats
+    _refuse_mixed_units(column, numbers)
+    if nearest := numbers.nearest or dates.nearest or times.nearest:
+        what = nearest.sentence().split(":")[0]
+        keeps = f"read the column as categories (--text {name!r})"
+        bad = known[nearest.parse(known).isna()]
+        raise column.refusal(bad, f"but most of its values are {what}", keeps)
+    return text
+
+
+def _refuse_mixed_units(column: Column, numbers: Found) -> None:
+    """Refuse numbers that are written in several ways, which no format reads."""
+    if units := mixed_units(column.known, numbers):
+        names = " and ".join(f"{unit!r}" if unit else "none" for unit in units)
+        why = f"numbers in several units ({names})"
+        why = why if len(units) > 1 else "digits in groups that are no numbers"
         raise CommandError(
-            f"{column.held(bad)}, but most of its values are "
-            f"{nearest.sentence().split(':')[0]}; mend it, count it as missing (--na "
-            f"{bad!r}), or read the column as categories (--text {name!r})"
+            f"{column.held(*units.values())}: {why}; write them in one way, read the "
+            f"column as categories (--text {column.name!r}), or leave it out (--id "
+            f"{column.name!r})"
         )
-    return dates.formats or text
 
 
 def _dates_as_said(column: Column, form: str) -> ColumnFormat:
@@ -280,11 +291,9 @@ def _dates_as_said(column: Column, form: str) -> ColumnFormat:
         unread = known[chosen.parse(known).isna()]
     except ValueError as error:  # of a directive that there is not
         raise CommandError(f"--dates '{column.name}:{form}': {error}") from None
-    for bad in unread:
-        raise CommandError(
-            f"{column.held(bad)}, where dates ({form}) are read by --dates; give "
-            f"another form, or count it as missing (--na {bad!r})"
-        )
+    if len(unread):
+        why = f"where dates ({form}) are read by --dates"
+        raise column.refusal(unread, why, "give another form")
     return chosen
 
 
@@ -296,6 +305,8 @@ def _of_target(column: Column, classes: bool) -> Formats:
     if classes or kind in ("truth", "category"):
         return (ColumnFormat(kind="text"),)
     numbers = find_numbers(known)
+    if not kind and find_times(known).formats:
+        return (ColumnFormat(unit=":"),)
     if kind or numbers != Found() or to_numbers(known).notna().any():
         return numbers.formats or (numbers.nearest or ColumnFormat(),)
     dates, n_max = find_dates(known), max(2, _MOST_CLASSES * len(known))
@@ -356,7 +367,7 @@ def _left_out(name: str, known: pd.Series, values: pd.Series, options: Options) 
         return "as --id says" if name in options.id else "it holds nothing"
     meant = (*options.number, *options.text, *options.categorical, *options.split_only)
     meant += (options.weight, options.group, options.time)
-    if name in meant or n_known < _FEWEST_ROWS:
+    if name in meant or n_known < FEWEST_ROWS:
         return ""
     differ = n_different >= _NAMES_ROWS * n_known  # rows may be entered twice
     if kind_of(values) == "category":
@@ -373,15 +384,17 @@ def _notes(
     """Tell how a column is used; nothing where all is plain."""
     if chosen.kind == "date" and len(texts):
         yield f"{chosen.sentence()}; {texts.iloc[0]!r} is one"
-    elif chosen.kind == "number" and chosen != ColumnFormat():
+    elif chosen.kind in ("number", "time") and not _is_plain(chosen, texts):
         longest = texts.str.len().idxmax()  # which shows most of what there is
-        yield f"{chosen.sentence()}; {texts[longest]!r} is {values[longest]:.12g}"
+        value = values[longest]
+        value = f"{value:.12g}" if chosen.kind == "number" else value
+        yield f"{chosen.sentence()}; {texts[longest]!r} is {value}"
     elif chosen.kind == "text" and _many(values):
         yield (
             f"{values.nunique()} categories in {len(texts)} rows; if it only names "
             f"the rows, leave it out (--id {name!r})"
         )
-    if chosen != ColumnFormat() or len(texts) < _FEWEST_ROWS:
+    if chosen != ColumnFormat() or len(texts) < FEWEST_ROWS:
         return
     counts = (values.dropna().diff().iloc[1:] == 1).all()
     if _are_whole(values) and (counts or _CODE.fullmatch(name) or _ID.fullmatch(name)):
@@ -402,6 +415,11 @@ def _notes(
         )
 
 
+def _is_plain(chosen: ColumnFormat, texts: pd.Series) -> bool:
+    """Whether cells are numbers as programs write them."""
+    return chosen == ColumnFormat() and bool(to_numbers(texts).notna().all())
+
+
 def _has_leading_zeros(known: pd.Series) -> bool:
     return bool(known.str.isdigit().all() and known.str.fullmatch(r"0\d+").any())
 
@@ -413,77 +431,4 @@ def _are_whole(values: pd.Series) -> bool:
 
 def _many(values: pd.Series) -> bool:
     """Whether a column has categories of few rows each."""
-    return values.nunique() > max(_FEWEST_ROWS, _NAMES_GROUPS * values.count())
-
-
-def oddities(X: pd.DataFrame, y: pd.Series, n_copies: int = 0) -> Iterator[str]:
-    """Tell of codes for nothing or classes, spellings, copies of rows, and leaks."""
-    for name, column in (*X.items(), (y.name, y)):
-        if kind_of(column) == "number":
-            yield from _codes(str(name), column.dropna().to_numpy(float))
-        elif kind_of(column) == "category" and name != y.name:
-            texts = pd.Series(column.dropna().unique(), dtype=object).map(str)
-            key = texts.map(folded)
-            key = key[key.duplicated(keep=False)].sort_values(kind="stable")
-            if len(key):
-                yield (
-                    f"{name}: {listed([*map(repr, texts[key.index])], n_max=3)} differ "
-                    "by case or blanks only; to make them one, give --ignore-case "
-                    f"{str(name)!r}"
-                )
-    whole = kind_of(y) == "number" and (y % 1 == 0).all() and len(y) >= _FEWEST_ROWS
-    if whole and 1 < y.nunique() <= _FEW_NUMBERS:
-        yield (
-            f"{y.name}: its {y.nunique()} different whole numbers are predicted as "
-            "numbers; if they stand for classes, say so (--classes)"
-        )
-    if n_copies and X.assign(y=y).nunique().max() >= _MANY_VALUES * len(y):
-        rows = "1 row repeats" if n_copies == 1 else f"{n_copies} rows repeat"
-        yield (
-            f"{rows} another one in every column, so some may train the tree and "
-            "measure it as well; --distinct keeps one of each"
-        )
-    if len(y) >= _FEWEST_ROWS and X.shape[1] > 1:
-        yield from _leaks(X, y)
-
-
-def _codes(name: str, values: np.ndarray) -> Iterator[str]:
-    """Tell of the last value at either end, if it is a code and far from all others."""
-    for sign in (-1.0, 1.0):
-        ends, counts = np.unique(sign * values, return_counts=True)
-        if len(ends) < 2 or ends[-1] not in _CODES:
-            continue
-        # Below zero nothing but the code; above it is far beyond the others.
-        far = ends[-2] <= (0.0 if sign < 0 else ends[-1] / _FAR_OUT)
-        if far and _FEWEST_CODES <= counts[-1] < counts[:-1].sum():
-            text = f"{sign * ends[-1]:.0f}"
-            yield (
-                f"{name}: {text} in {counts[-1]} rows, far from the other values; if "
-                f"it stands for nothing, say so (--na {text})"
-            )
-
-
-def _leaks(X: pd.DataFrame, y: pd.Series) -> Iterator[str]:
-    """Tell of columns that nearly give the target alone."""
-    rows = np.linspace(0, len(y) - 1, min(len(y), _ENOUGH_ROWS)).astype(int)
-    X, y = X.iloc[rows], y.iloc[rows]
-    numeric = kind_of(y) == "number"
-    targets = y.to_frame() if numeric else pd.get_dummies(y, dtype=float)
-    total = ((targets - targets.mean()) ** 2).sum().sum()
-    for name, column in X.items():
-        share = 0.0
-        if not (numeric and kind_of(column) == "number"):
-            # By means of groups, less what chance does.
-            codes = pd.factorize(column, use_na_sentinel=False)[0]
-            n_groups, n_rows = codes.max() + 1, len(codes)
-            if total > 0 and n_groups <= _MANY_VALUES * n_rows:
-                means = targets.groupby(codes).transform("mean")
-                within = ((targets - means) ** 2).sum().sum() / total
-                share = 1.0 - within * (n_rows - 1) / max(n_rows - n_groups, 1)
-        elif min(column.nunique(), y.nunique()) > 1:
-            share = column.corr(y, min_periods=_FEWEST_ROWS) ** 2
-        if share >= _GIVEN_AWAY:
-            yield (
-                f"{name}: it gives {y.name} away by itself (R² {share:.3f}); if it is "
-                f"not known before, leave it out (--drop {str(name)!r})"
-            )
+    return values.nunique() > max(FEWEST_ROWS, _NAMES_GROUPS * values.count())

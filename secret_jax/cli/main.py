@@ -143,7 +143,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         QUIET.set(arguments.quiet)
         with warnings.catch_warnings():  # those meant for users, once, as a line each
             warnings.simplefilter("ignore")
-            warnings.simplefilter("default", UserWarning)
+            warnings.simplefilter("once", UserWarning)
             warnings.showwarning = lambda message, *_, **__: _tell("warning", message)
             imported("pandas", "Tables", "data")
             resolve_name(f"secret_jax.cli.commands:{arguments.command}")(arguments)

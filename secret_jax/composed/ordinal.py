@@ -87,8 +87,8 @@ class SecretOrdinalClassifier(ComposedClassifier):
     def _fitted(self, given: Given) -> dict[str, Any]:
         classes, member = self._members(given)
         warn_of_letters(classes, given.y)
-        tree: Any = SecretRegressor() if self.tree is None else self.tree
-        tree = _with_logits(clone(tree))
+        tree: Any = clone(SecretRegressor() if self.tree is None else self.tree)
+        tree = _with_logits(tree)
         reached = at_least(member)
         reached = reached[:, 0] if len(classes) == 2 else reached
         tree.fit(given.X, reached, given.sample_weight, groups=given.groups)
@@ -100,4 +100,4 @@ class SecretOrdinalClassifier(ComposedClassifier):
     def _probabilities(self, X: TableLike) -> np.ndarray:
         check_is_fitted(self)
         reached = self.tree_.predict(validated(self, X, reset=False))
-        return from_at_least(reached.reshape(len(reached), -1))
+        return from_at_least(np.asarray(reached, np.float64).reshape(len(reached), -1))

@@ -45,9 +45,10 @@ class Described(np.ndarray):
 def read_columns(X: Any) -> ReadTable:
     """Read the columns of a table: a dict for a DataFrame with names, else a list.
 
-    Numeric columns come back as they are, dates as datetime64, those of a time zone and
-    ordered categories as `Described`, all others as bool or object: among them those of
-    a type for text that hold nothing.
+    Numeric columns come back as they are, dates as datetime64, times of day as
+    timedelta64 since midnight, dates of a time zone and ordered categories as
+    `Described`, all others as bool or object: among them those of a type for text that
+    hold nothing. Numbers of more than 64 bits become float64.
     """
     frame = as_frame(X)
     if frame is not None:
@@ -65,6 +66,7 @@ def read_columns(X: Any) -> ReadTable:
             "seconds."
         )
     if array.dtype.kind in "Mfiub":
+        array = _at_most_64(array)
         return list(array.T if array.dtype != bool else array.T.astype(np.float64))
     return [_object_column(column) for column in np.asarray(array, object).T]
 
@@ -155,6 +157,8 @@ def _series_values(series: nw.Series, name: str) -> np.ndarray:
     if dtype in (nw.Datetime, nw.Date):
         values = np.asarray(series.to_numpy(), "datetime64[s]")
         return values if zone is None else Described(values, zone=str(zone))
+    if dtype == nw.Time:
+        return _object_column(np.array(series.to_list(), object))
     if dtype.is_temporal():
         raise ValueError(
             f"Column {name!r} holds times ({dtype}). Turn it into a number (for "
@@ -162,7 +166,7 @@ def _series_values(series: nw.Series, name: str) -> np.ndarray:
         )
     values = series.to_numpy()
     if dtype.is_numeric():  # nullable integers and decimals are objects
-        return without_gaps(values) if values.dtype == object else values
+        return without_gaps(values) if values.dtype == object else _at_most_64(values)
     if values.dtype == bool:
         return values
     refuse_complex(values, f"column {name!r}")
@@ -193,6 +197,8 @@ def _object_column(column: np.ndarray) -> np.ndarray:
     there = [value for value in starts if not is_missing(value)]
     if there and all(isinstance(v, datetime.date | np.datetime64) for v in there):
         return _dates(starts, [getattr(value, "tzinfo", None) for value in there])
+    if there and all(isinstance(value, datetime.time) for value in there):
+        return np.array([*map(_since_midnight, starts)], "timedelta64[s]")
     if there and all(isinstance(value, bool | np.bool_) for value in there):
         return column
     if not there and not all(isinstance(value, float) for value in column):
@@ -202,6 +208,18 @@ def _object_column(column: np.ndarray) -> np.ndarray:
     except (TypeError, ValueError):
         return column
     return found if found.ndim == 1 else column  # not where cells are lists
+
+
+def _at_most_64(values: np.ndarray) -> np.ndarray:
+    """Convert numbers of more than 64 bits to float64."""
+    is_long = values.dtype.kind == "f" and values.dtype.itemsize > 8
+    return values.astype(np.float64) if is_long else values
+
+
+def _since_midnight(value: Any) -> np.timedelta64:
+    if is_missing(value):
+        return np.timedelta64("NaT")
+    return np.timedelta64(3600 * value.hour + 60 * value.minute + value.second, "s")
 
 
 def without_gaps(column: Iterable[Any]) -> np.ndarray:

@@ -1,8 +1,9 @@
-"""Dates as numbers, and times of a zone as they stand on the clocks on its walls.
+"""Dates and times of day as numbers, those of a zone as on the clocks on its walls.
 
 A column of dates becomes numbers that can be split on and read: its year, its month,
 its weekday, its hour, and the days since a start. The days are a regressor like other
-numbers; the parts that come again are only split on.
+numbers; the parts that come again are only split on. A time of day, which has no date,
+becomes the minutes since midnight.
 """
 
 import datetime
@@ -24,13 +25,33 @@ DAYS = "days since 1970"
 WEEKDAY = "weekday"
 # What a date becomes: the names of its parts.
 PARTS = "year", "month", WEEKDAY, "hour", DAYS
+# The only part of a time of day; it is a regressor like other numbers.
+MINUTES = "minutes since midnight"
 WEEKDAYS = "Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"
 # Clocks are put forward and back at quarters of an hour.
 _QUARTER = np.timedelta64(15, "m")
 
 
+def parts_of(column: np.ndarray) -> tuple[str, ...]:
+    """Names of the parts of dates or times of day; empty for other columns."""
+    return {"M": PARTS, "m": (MINUTES,)}.get(column.dtype.kind, ())
+
+
+def time_written(minutes: float) -> str:
+    """Write minutes since midnight as a time of day, with seconds if there are any.
+
+    >>> time_written(605), time_written(605.5)
+    ('10:05', '10:05:30')
+    """
+    seconds = min(max(round(60 * minutes), 0), 86399)
+    text = f"{seconds // 3600}:{seconds // 60 % 60:02}"
+    return text + f":{seconds % 60:02}" * (seconds % 60 > 0)
+
+
 def calendar(name: str, column: np.ndarray) -> dict[str, np.ndarray]:
-    """Split dates into calendar attributes, keyed by attribute name, float64."""
+    """Split dates, or times, into calendar attributes, keyed by name, float64."""
+    if column.dtype.kind == "m":
+        return {f"{name} ({MINUTES})": column / np.timedelta64(1, "m")}
     day = column.astype("datetime64[D]")
     days = day.astype(np.int64)
     parts = (
@@ -47,11 +68,20 @@ def calendar(name: str, column: np.ndarray) -> dict[str, np.ndarray]:
     }
 
 
-def dates_again(name: str, column: np.ndarray, zone: str | None) -> np.ndarray:
-    """Return as dates of a zone a column that held some in training, or refuse it."""
+def dates_again(
+    name: str, column: np.ndarray, zone: str | None, kind: str = "dates"
+) -> np.ndarray:
+    """Return as dates of a zone a column that held some in training, or refuse it.
+
+    ``kind``: "dates", or "times of day".
+    """
+    is_time = kind != "dates"
+    if is_time and column.dtype.kind == "m":
+        return column
     if all(map(is_missing, column[:1])) and all(map(is_missing, column.tolist())):
-        return np.full(len(column), np.datetime64("NaT"), "datetime64[s]")
-    if column.dtype.kind == "M":
+        nothing = np.timedelta64("NaT") if is_time else np.datetime64("NaT")
+        return np.full(len(column), nothing, f"{nothing.dtype}[s]")
+    if column.dtype.kind == "M" and not is_time:
         if (getattr(column, "zone", None) is None) != (zone is None):
             held = ["times without a time zone", "times of a time zone"]
             call = f"dt.tz_localize({zone!r})"
@@ -63,14 +93,15 @@ def dates_again(name: str, column: np.ndarray, zone: str | None) -> np.ndarray:
             )
         return column if zone is None else on_the_wall(column, zone)
     raise ValueError(
-        f"Column {name!r} held dates in training, and now holds "
-        f"{column[0]!r}. Turn it into dates, for example with pandas.to_datetime."
+        f"Column {name!r} held {kind} in training, and now holds {column[0]!r}. Turn "
+        f"it into {kind}, for example with pandas.to_datetime"
+        f"{'(...).dt.time' * is_time}."
     )
 
 
 def on_the_wall(instants: np.ndarray, zone: str) -> np.ndarray:
     """Convert instants at Greenwich to the times of a zone, datetime64[s]."""
-    found, clock = np.array(instants, "datetime64[s]"), _clock_of(zone)
+    found, clock = np.array(instants, "datetime64[s]"), clock_of(zone)
     there = ~np.isnat(found)
     quarter = (found[there] - np.datetime64(0, "s")) // _QUARTER
     different, place = np.unique(quarter, return_inverse=True)
@@ -81,7 +112,7 @@ def on_the_wall(instants: np.ndarray, zone: str) -> np.ndarray:
     return found
 
 
-def _clock_of(zone: str) -> datetime.tzinfo:
+def clock_of(zone: str) -> datetime.tzinfo:
     offset = zone.removeprefix("UTC").removeprefix("GMT")
     offset = "Z" if zone and not offset else offset
     with suppress(ValueError):

@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-import jax.numpy as jnp
 import numpy as np
 
 from secret_jax.data.columns import (
@@ -20,8 +19,14 @@ from secret_jax.data.columns import (
     read_columns,
     warn_of_unseen,
 )
-from secret_jax.data.hashes import LEAST_DIFFERENT, Repeats, repeats_of, sampling_limit
-from secret_jax.data.row_programs import encoded_block
+from secret_jax.data.hashes import (
+    LEAST_DIFFERENT,
+    Repeats,
+    measured_again,
+    repeats_of,
+    sampling_limit,
+)
+from secret_jax.data.row_programs import all_finite, encoded_block
 from secret_jax.data.rows import (
     ReadColumns,
     Rows,
@@ -32,7 +37,13 @@ from secret_jax.data.rows import (
     unweighted,
 )
 from secret_jax.data.schema import FAR, TableSchema
-from secret_jax.data.shards import RowShards, is_resident
+from secret_jax.data.shards import (
+    RowShards,
+    as_they_lie,
+    is_resident,
+    is_sharded,
+    scaling_of,
+)
 from secret_jax.data.validation import rounded_weight
 from secret_jax.runtime.parallel import in_blocks
 
@@ -101,22 +112,39 @@ class Unencoded(NamedTuple):
         return Table(x, self.columns.codes)
 
 
+class Lying(NamedTuple):
+    """Rows of plain, finite numbers that lie on devices, to be encoded there."""
+
+    schema: TableSchema
+    shards: RowShards
+
+    def encoded(self) -> Table:
+        """Encode all rows: on their device, or, from several, on the host."""
+        (_, x), *others = self.shards.parts
+        if others:
+            columns = self.shards.take(None)
+            order = [columns.values[i] for i in self.schema.continuous]
+            return Unencoded(self.schema, columns._replace(values=order)).encoded()
+        scaling = scaling_of(self.schema, self.shards)
+        found = encoded_block(self.schema.in_order(x), scaling)
+        return Table(found, np.zeros((len(self.shards), 0), np.int32))
+
+
 def encode(schema: TableSchema, X: Any) -> Table:
     """Encode all rows for a schema at once; see `unencoded`."""
     found = unencoded(schema, X)
-    return found if isinstance(found, Table) else found.encoded()
+    return found.encoded()
 
 
 def unencoded(
     schema: TableSchema, X: Any, asked: Collection[int] | None = None
-) -> Table | Unencoded:
+) -> Lying | Unencoded:
     """Read rows for a schema and match their columns."""
-    if is_resident(X):
-        plain = schema.is_plain and X.shape[1] == schema.n_columns
-        if plain and jnp.isfinite(X).all():
-            scaling = schema.center, schema.scale, *schema.saturation
-            x = encoded_block(schema.in_order(X), scaling)
-            return Table(x, np.zeros((len(X), 0), np.int32))
+    if is_resident(X) or is_sharded(X):
+        shards = as_they_lie(X)
+        plain = schema.is_plain and shards.shape[1] == schema.n_columns
+        if plain and bool(all_finite(shards.x)):
+            return Lying(schema, shards)
         X = np.asarray(X)
     return Unencoded(schema, matched(schema, read_columns(X), asked=asked))
 
@@ -171,7 +199,7 @@ class TableSource:
     """Rows of a table that are encoded on demand; those of least hashes are a sample.
 
     ``columns`` are read, or lie in shards on devices; ``targets`` (n_rows, n_outputs)
-    are in units of their own, weights positive, ``group`` as in `Rows`.
+    are in units of their own, weights positive, ``group`` and ``times`` as in `Rows`.
     ``sample_cache`` are the indices of samples, by number of rows; ``read_cache`` is
     the last index of rows that were read, and their columns.
     """
@@ -181,12 +209,18 @@ class TableSource:
     targets: np.ndarray
     weight: np.ndarray
     group: np.ndarray | None = None
+    times: np.ndarray | None = None
     sample_cache: dict[int, np.ndarray] = field(default_factory=dict)
     read_cache: list[Any] = field(default_factory=list)
 
     @property
     def n_rows(self) -> int:
         return len(self.weight)
+
+    @property
+    def n_given(self) -> np.ndarray:
+        """Rows as given that each row stands for, (n_rows,), float64."""
+        return unweighted(self.n_rows) if self.times is None else self.times
 
     @property
     def total_weight(self) -> float:
@@ -199,7 +233,8 @@ class TableSource:
             targets = lying
             if lying is None:
                 targets = self.schema.scale_targets(self.targets[part])
-            return function(Rows(table, targets, self.weight[part]))
+            times = None if self.times is None else self.times[part]
+            return function(Rows(table, targets, self.weight[part], times=times))
 
         if isinstance(self.columns, RowShards):
             return self.columns.blocks(self.schema, of_block, size)
@@ -222,6 +257,7 @@ class TableSource:
             self.targets[index],
             unweighted(len(index)) if ones else self.weight[index],
             None if self.group is None else self.group[index],
+            None if self.times is None else self.times[index],
         )
 
     def take(self, index: np.ndarray | None) -> Rows:
@@ -229,7 +265,8 @@ class TableSource:
         rows = self.on_host(index)
         table = Unencoded(self.schema, rows.columns.take(None)).encoded()
         targets = self.schema.scale_targets(rows.targets)
-        return Rows(table, targets, np.ascontiguousarray(rows.weight), rows.group)
+        weight = np.ascontiguousarray(rows.weight)
+        return Rows(table, targets, weight, rows.group, rows.times)
 
     def below(self, n_wanted: int) -> np.ndarray | None:
         """Find about ``n_wanted`` rows of least hashes; None if there are no more."""
@@ -272,6 +309,13 @@ class TableSource:
             return self
         return every.without_copies(found)
 
+    def grouped(self) -> TableSource:
+        """Keep rows of a subject that was measured again together, if no groups are."""
+        if self.group is not None or not isinstance(self.columns, ReadColumns):
+            return self
+        numbers, codes = self.columns
+        return replace(self, group=measured_again(numbers, codes, self.targets))
+
     def repeats(self, times: np.ndarray | None = None) -> Repeats | None:
         """Find rows that repeat others; ``times``: how often each was given."""
         numbers, codes = self.columns.take(None)
@@ -280,9 +324,12 @@ class TableSource:
     def without_copies(self, found: Repeats, most: int | None = None) -> TableSource:
         """Rows as often as they were observed, ``most`` times at most."""
         number = np.minimum(found.number, most or found.number)
-        weight = np.bincount(found.member, self.weight) / number
+        weight, times = (
+            np.repeat(np.bincount(found.member, each) / number, number)
+            for each in (self.weight, self.times)
+        )
         rows = self.on_host(np.repeat(found.first, number))
-        return replace(rows, weight=np.repeat(weight, number))
+        return replace(rows, weight=weight, times=times)
 
     def scaled(self, factor: float) -> TableSource:
         """Multiply the weights."""

@@ -33,6 +33,9 @@ LEAST_DIFFERENT = 0.9
 # Rows are observations if this share of those that agree in all columns differ in y,
 # or in their group.
 _SHARE_THAT_DIFFERS = 0.5
+# Fewer subjects, of whom each was measured often, could not be held out in parts. If
+# numbers were independent, so many others at most would be like one.
+_FEWEST_SUBJECTS, _BY_CHANCE = 20, 0.1
 _SEED = 1
 # Content is compared in steps of 1/1024 deviations: a change of the last digit (by an
 # offset, by another unit) must not move a row. Rows that differ by less, most rows of a
@@ -193,3 +196,42 @@ def distinct(hashed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     _, first, member = np.unique(hashed, return_index=True, return_inverse=True)
     order = np.argsort(first)
     return first[order], np.argsort(order)[member]
+
+
+def measured_again(
+    numbers: Sequence[np.ndarray], codes: np.ndarray, targets: np.ndarray
+) -> np.ndarray | None:
+    """Group rows that measure the same subject again, (n_rows,), float64; None: none.
+
+    Such rows share all columns, as those of a person, and differ in the targets. Where
+    most rows do, and far more than would if the numbers had nothing to do with each
+    other, a model that sees some of them is not judged by the others. Rows that meet
+    by chance, as in tables of truth values, of categories or of a design with all
+    combinations, are observations; so are those of subjects that categories name.
+
+    Columns are as in `repeats_of`.
+    """
+    n_rows = len(targets)
+    if any(_n_different(column) > n_rows / 2 for column in numbers):
+        return None
+    subject = row_hashes([*numbers, *codes.T], _SEED)
+    first, member = distinct(subject)
+    n_subjects = len(first)
+    if not _FEWEST_SUBJECTS <= n_subjects <= n_rows / 2:
+        return None
+    if codes.size and len(np.unique(codes, axis=0)) == n_subjects:
+        return None
+    outcome, _ = distinct(row_hashes([member, *targets.T], _SEED))
+    n_outcomes = np.bincount(member[outcome], minlength=n_subjects)
+    if (n_outcomes[member] > 1).mean() < _SHARE_THAT_DIFFERS:
+        return None
+    log_chance = np.log(n_subjects)  # of the number of subjects that are like one
+    for column in numbers:
+        _, count = np.unique(column[first], return_counts=True)
+        log_chance += np.log(np.sum((count / n_subjects) ** 2))
+    return subject.astype(np.float64) if log_chance < np.log(_BY_CHANCE) else None
+
+
+def _n_different(column: np.ndarray) -> int:
+    ranked = np.sort(column)
+    return 1 + np.count_nonzero(ranked[1:] != ranked[:-1])

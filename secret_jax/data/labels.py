@@ -10,6 +10,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from secret_jax.data.columns import is_missing, listed, refuse_complex, refuse_none
+from secret_jax.data.foreign import taken
 from secret_jax.runtime.values import is_real
 
 # Labels that a model file can keep.
@@ -22,6 +23,7 @@ MOST_CLASSES = 50
 def validated_labels(y: Any, X: Any, caller: str) -> np.ndarray:
     """Check class labels and return them, shape (n_rows,)."""
     refuse_none(y, caller)
+    y = taken(y)
     labels = np.asarray(y)
     if isinstance(y, list | tuple) and labels.dtype.kind == "U":
         # Numbers of such a list, and what is missing, have become text.
@@ -53,7 +55,9 @@ def validated_labels(y: Any, X: Any, caller: str) -> np.ndarray:
         check_classification_targets(labels)
     except ValueError as error:
         raise ValueError(
-            f"{error} Use SecretRegressor for numbers, or group them into classes."
+            f"{error} Classes are text, whole numbers or truth values, as scikit-learn "
+            "has them: turn a few halves into text (y.astype(str)), group numbers into "
+            "classes, or use SecretRegressor."
         ) from None
     return labels
 
@@ -247,8 +251,8 @@ def _of_one_type(labels: np.ndarray) -> np.ndarray:
         if not isinstance(label, _PLAIN):
             raise ValueError(
                 f"y holds the class {str(label)!r}, a {type(label).__name__}; classes "
-                "are text, numbers or truth values. Turn them into text, for example "
-                "with y.astype(str)."
+                "are text, whole numbers or truth values, not dates, tuples or other "
+                "objects. Turn them into text, for example with y.astype(str)."
             )
         is_truth = isinstance(label, bool | np.bool_)
         kind = "str" if isinstance(label, str) else "bool" if is_truth else "number"

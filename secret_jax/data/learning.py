@@ -16,7 +16,7 @@ from secret_jax.data.columns import (
     refuse_numbers_as_text,
     sorted_categories,
 )
-from secret_jax.data.dates import DAYS, PARTS
+from secret_jax.data.dates import DAYS, MINUTES, parts_of
 from secret_jax.data.rows import ReadColumns, all_count
 from secret_jax.data.scaling import (
     ColumnSums,
@@ -92,14 +92,14 @@ class Learner:
         columns: dict[str, np.ndarray] = {}
         dates, zones = (), ()
         for name, column in table.items():
-            if column.dtype.kind != "M":
+            parts = tuple(f"{name} ({part})" for part in parts_of(column))
+            if not parts:
                 columns[name] = column
                 continue
-            parts = tuple(f"{name} ({part})" for part in PARTS)
             for both in sorted(table.keys() & set(parts)):
                 raise ValueError(
-                    f"The dates of column {name!r} need the name {both!r}, which is "
-                    "that of another column. Rename one of them."
+                    f"The dates or times of column {name!r} need the name {both!r}, "
+                    "which is that of another column. Rename one of them."
                 )
             columns |= dict.fromkeys(parts, column)
             dates = *dates, (name, parts)
@@ -241,6 +241,7 @@ class Learner:
             scale=with_indicators(scales, 1.0),
             discrete=discrete,
             categories=categories,
+            most_frequent=tuple(int(count.argmax()) for count in counts),
             indicators=indicators,
             indicator_shares=tuple(
                 float(counts[attribute][code] / counts[attribute].sum())
@@ -287,7 +288,7 @@ def _roles_of(
         )
     roles = []
     for position, (name, column) in enumerate(columns.items()):
-        recurs = known.origin(position).part not in ("", DAYS)
+        recurs = known.origin(position).part not in ("", DAYS, MINUTES)
         if name in options.unused:
             roles.append(Role.UNUSED)
         elif position in discrete:
@@ -296,7 +297,7 @@ def _roles_of(
             roles.append(Role.SPLIT)
         elif position in split:
             # Names the first value that is no number; parts of dates are none yet.
-            if column.dtype.kind != "M":
+            if not parts_of(column):
                 numbers(column, name, options.missing != "error")
             roles.append(Role.SPLIT)
         elif column.dtype == object or column.dtype == bool:

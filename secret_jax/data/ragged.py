@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Float, Int, Shaped
 from scipy.sparse import csc_array
 
+from secret_jax.data import mixtures
 from secret_jax.runtime.parallel import shared
 
 # What is known of nodes, and of rows.
@@ -51,7 +52,6 @@ class RaggedRows:
     """
 
     xp: Any = np
-    triton = False
 
     def __init__(self, length: Int[np.ndarray, " n_nodes"]):
         self.length = np.asarray(length)
@@ -271,6 +271,15 @@ class RaggedRows:
                 every[..., rows] = some
             found.append(every)
         return tuple(found)
+
+    def expectation(
+        self, forms: Sequence[OfNodes], z: OfRows, weight: OfRows, going: np.ndarray
+    ) -> tuple[OfNodes, ...]:
+        """E step of mixtures of two Gaussians; zeros in nodes that are not ``going``.
+
+        See `secret_jax.data.mixtures.expectation`.
+        """
+        return self.total(mixtures.expectation, forms, (z, weight), going)
 
     def at_share(
         self,

@@ -130,6 +130,11 @@ def _scaled(targets: AnyArray, units: AnyArray) -> jax.Array:
 
 
 @program()
+def all_finite(x: AnyArray) -> jax.Array:
+    return jnp.isfinite(x).all()
+
+
+@program()
 def chosen_rows(x: AnyArray, index: AnyArray) -> jax.Array:
     return x[index]
 

@@ -170,18 +170,25 @@ class Rows(NamedTuple):
     ``targets`` are float64 of shape (n_rows, n_outputs) in standardised units, weights
     positive, perhaps a read-only number (see `unweighted`). ``group`` are numbers,
     float64: rows of one number, as those of one person, are held out together. None:
-    each row for itself. In blocks of rows on a device targets that lie beside them stay
-    there, float32, as long as ``table.x``.
+    each row for itself. ``times``, float64: number of rows as given that each one
+    stands for, perhaps a part; None: one each. In blocks of rows on a device targets
+    that lie beside them stay there, float32, as long as ``table.x``.
     """
 
     table: Table
     targets: np.ndarray
     weight: np.ndarray
     group: np.ndarray | None = None
+    times: np.ndarray | None = None
 
     @property
     def n_rows(self) -> int:
         return len(self.weight)
+
+    @property
+    def n_given(self) -> np.ndarray:
+        """Rows as given that each row stands for, (n_rows,), float64."""
+        return unweighted(self.n_rows) if self.times is None else self.times
 
     @property
     def total_weight(self) -> float:
@@ -208,8 +215,9 @@ class Rows(NamedTuple):
         """Select rows."""
         table = self.table.take(index)
         group = None if self.group is None else self.group[index]
+        times = None if self.times is None else self.times[index]
         targets, weight = _taken(self.targets, index), _taken(self.weight, index)
-        return Rows(table, targets, weight, group)
+        return Rows(table, targets, weight, group, times)
 
 
 def every_copy(n_rows: int) -> int:
@@ -232,6 +240,8 @@ def join(parts: list[Rows]) -> Rows:
     parts = [part.on_host() for part in parts]
     if any(part.group is None for part in parts):
         parts = [part._replace(group=None) for part in parts]
+    if any(part.times is not None for part in parts):
+        parts = [part._replace(times=part.n_given) for part in parts]
     return jax.tree.map(lambda *arrays: np.concatenate(arrays), *parts)
 
 
@@ -282,7 +292,10 @@ class Merged(NamedTuple):
         number = np.minimum(self.seen, np.clip(suitable, _MIN_COPIES, MAX_COPIES))
         order = _spread(self.hashed, number)
         index = np.repeat(np.arange(len(number)), number)[order]
-        return self.rows.take(index)._replace(weight=(self.rows.weight / number)[index])
+        weight, times = (
+            (each / number)[index] for each in (self.rows.weight, self.rows.n_given)
+        )
+        return self.rows.take(index)._replace(weight=weight, times=times)
 
 
 def merged(rows: Rows) -> Merged:
@@ -290,8 +303,10 @@ def merged(rows: Rows) -> Merged:
     order, hashed, first = _hash_order(rows)
     if len(first) == len(order):
         return Merged(rows.take(order), hashed, np.ones_like(order), order)
-    weight = np.add.reduceat(rows.weight[order], first)
-    found = rows.take(order[first])._replace(weight=weight)
+    weight, times = (
+        np.add.reduceat(each[order], first) for each in (rows.weight, rows.n_given)
+    )
+    found = rows.take(order[first])._replace(weight=weight, times=times)
     seen = np.diff(np.append(first, rows.n_rows))
     return Merged(found, hashed[first], seen, order)
 

@@ -13,6 +13,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
+import jax
 import numpy as np
 
 from secret_jax.data.columns import (
@@ -24,12 +25,15 @@ from secret_jax.data.columns import (
 )
 from secret_jax.data.dates import (
     DAYS,
+    MINUTES,
     WEEKDAY,
     WEEKDAYS,
     Dates,
     Zones,
     calendar,
     dates_again,
+    parts_of,
+    time_written,
 )
 from secret_jax.runtime.environment import warn
 from secret_jax.runtime.values import is_integer
@@ -124,7 +128,8 @@ class Attributes:
         for name, parts in self.dates:
             if name in columns and parts[0] not in columns:
                 zone = dict(self.zones).get(name)
-                dates = dates_again(name, columns[name], zone)
+                kind = "times of day" if MINUTES in parts[0] else "dates"
+                dates = dates_again(name, columns[name], zone, kind)
                 columns = columns | calendar(name, dates)
                 del columns[name]
         self._refuse_other_names(columns)
@@ -132,10 +137,10 @@ class Attributes:
         for i, levels in self.levels:
             found[i] = places_in_order(self.names[i], found[i], levels)
         for name, column in zip(self.names, found, strict=True):
-            if column.dtype.kind == "M":
+            if parts_of(column):
                 raise ValueError(
-                    f"Column {name!r} holds dates, and held none in training. Give it "
-                    "as it was then."
+                    f"Column {name!r} holds dates or times, and held none in training. "
+                    "Give it as it was then."
                 )
         return found
 
@@ -155,9 +160,12 @@ class Attributes:
                 f"of the fit: {listed(self.input_names)}."
             )
 
-    def place_written(self, position: int, place: int) -> tuple[str, str] | None:
-        """Write a rank as level, a day as date or weekday; None for other numbers."""
+    def place_written(self, position: int, place: float) -> tuple[str, str] | None:
+        """Write a rank as level, a day as date, weekday or time; None for others."""
         column, part, levels = self.origin(position)
+        if part == MINUTES:
+            return column, time_written(place)
+        place = int(place)
         if levels:
             return column, levels[min(max(place, 0), len(levels) - 1)]
         if part == WEEKDAY:
@@ -171,7 +179,7 @@ class Attributes:
             plain = np.asarray(column).tolist()
             if self.place_written(position, 0) is not None:
                 written = (
-                    None if place != place else self.place_written(position, int(place))
+                    None if place != place else self.place_written(position, place)
                     for place in plain
                 )
                 plain = [pair and pair[1] for pair in written]
@@ -235,6 +243,9 @@ class TableSchema(Attributes):
     # output.
     target_centers: tuple[float, ...]
     target_scales: tuple[float, ...]
+    # Code of the most frequent category of each discrete attribute; empty in files of
+    # older versions.
+    most_frequent: tuple[int, ...] = ()
     # Attribute (a position in ``discrete``) and code of each indicator column.
     indicators: tuple[tuple[int, int], ...] = ()
     # Share of the training rows in each of them: what it is for a value that training
@@ -382,10 +393,13 @@ class TableSchema(Attributes):
         own = self.restore_outputs(value)
         return own[:, 0] if self.n_outputs == 1 else own
 
-    def restore_outputs(self, value: np.ndarray) -> np.ndarray:
+    def restore_outputs(self, value: Any) -> Any:
         """Convert like `restore_targets`, to the shape (n_rows, n_outputs) always."""
-        centers, scales = np.array([self.target_centers, self.target_scales])[..., None]
-        return (np.asarray(value, np.float64).T * scales + centers).T
+        if not isinstance(value, jax.Array):
+            value = np.asarray(value, np.float64)
+        units = np.array([self.target_centers, self.target_scales], value.dtype)
+        centers, scales = units[..., None]
+        return (value.T * scales + centers).T
 
     def restore_target(self, value: Any) -> np.ndarray:
         """Convert standardised values of a single target back to its units, float64."""

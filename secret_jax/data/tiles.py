@@ -28,7 +28,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, Shaped
 
-from secret_jax.data.kernels import sums_below, sums_below_fit, sums_of_nodes
+from secret_jax.data import kernels, mixtures
+from secret_jax.data.fallback import uses_kernels
 from secret_jax.runtime.linalg import matmul
 
 # Stands for what is no number, or beyond it, where tiles are added up.
@@ -40,7 +41,7 @@ _MOST_MEMBERS = 1 << 26
 @functools.partial(
     jax.tree_util.register_dataclass,
     data_fields=["length", "first", "node", "filled"],
-    meta_fields=["tile", "triton", "axis"],
+    meta_fields=["tile", "axis"],
 )
 @dataclass(frozen=True, eq=False)
 class TiledRows:
@@ -62,8 +63,6 @@ class TiledRows:
         Number of rows in each tile, which come before the padding.
     tile : int
         Number of places in a tile.
-    triton : bool
-        Whether sums may be kernels of Triton, which only some accelerators run.
     axis : str or None
         Of the mesh of devices that have rows of the nodes: the arrays are of those of
         one device, and sums are over all devices. None: there is one.
@@ -74,7 +73,6 @@ class TiledRows:
     node: Int[Array, " n_tiles"] | None
     filled: Int[Array, " n_tiles"]
     tile: int
-    triton: bool = False
     axis: str | None = None
 
     xp = jnp
@@ -85,7 +83,6 @@ class TiledRows:
         length: Any,
         n_tiles: int,
         tile: int,
-        triton: bool = False,
         axis: str | None = None,
     ) -> TiledRows:
         """Lay out nodes of so many rows, one after the other."""
@@ -99,7 +96,7 @@ class TiledRows:
         begun = jnp.searchsorted(first, number, side="right", method=method)
         node = jnp.maximum(begun.astype(jnp.int32) - 1, 0)
         filled = length[node] - (number - first[node]) * tile
-        return cls(length, first, node, jnp.clip(filled, 0, tile), tile, triton, axis)
+        return cls(length, first, node, jnp.clip(filled, 0, tile), tile, axis)
 
     @classmethod
     def samples(cls, length: Any, n_rows: int, axis: str | None = None) -> TiledRows:
@@ -165,9 +162,6 @@ class TiledRows:
         self, values: Array, cuts: Array, of: Array, weight: Array
     ) -> tuple[Array, Array]:
         """Sums over the rows whose value is at most a cut."""
-        if sums_below_fit(self, of.shape[1], cuts.shape[-1]):
-            found = sums_below(self, values, cuts, of, weight)
-            return found[:, :, :-2], found[:, :, -2:]
         below = values[:, :, None, :] <= self.spread(cuts)
         known = jnp.where(jnp.isfinite(values), values, 0)
         powers = (weight[:, None] * known, weight[:, None] * known**2)
@@ -214,19 +208,27 @@ class TiledRows:
         function: Callable[[Any, Any, Any], tuple[Array, ...]],
         node_values: Sequence[Array],
         row_arrays: Sequence[Array],
-        going: Array | None = None,
     ) -> tuple[Array, ...]:
         """Sums, or arrays, that a function makes of all tiles at once.
 
-        See `secret_jax.data.ragged.RaggedRows.total`; of nodes that are not ``going``
-        kernels of Triton read nothing.
+        See `secret_jax.data.ragged.RaggedRows.total`.
         """
-        rows = self
-        if self.triton and going is not None:
-            rows = replace(self, length=jnp.where(going, self.length, 0))
-        return function(rows, node_values, row_arrays)
+        return function(self, node_values, row_arrays)
 
     each = total
+
+    def expectation(
+        self, forms: Sequence[Array], z: Array, weight: Array, going: Array
+    ) -> tuple[Array, Array]:
+        """E step of mixtures of two Gaussians, in the nodes that are ``going``.
+
+        See `secret_jax.data.mixtures.expectation`; other nodes have any sums.
+        """
+        arrays = z, weight
+        if not (kernels.takes(self, z.shape[1]) and uses_kernels()):
+            return mixtures.expectation(self, forms, arrays)
+        rows = replace(self, length=jnp.where(going, self.length, 0))
+        return kernels.expectation(rows, forms, arrays)
 
     def at_share(self, values: Array, weight: Array, share: Array) -> Array:
         """The rows at some shares of the weight, as it adds up row by row."""
@@ -270,10 +272,7 @@ class TiledRows:
         if self.node is None:
             return self.of_all(sums)
         flat = sums.reshape(len(sums), -1)
-        if self.triton and flat.size and sums.dtype == jnp.float32:
-            n_own = (self.length + (self.tile - 1)) // self.tile
-            found = self.of_all(sums_of_nodes(self.first, n_own, flat))
-        elif jnp.issubdtype(sums.dtype, jnp.integer):
+        if jnp.issubdtype(sums.dtype, jnp.integer):
             found = self.of_all(_of_members(self.node, self.n_nodes, flat))
         else:
             # What is no number would be none in any node: zero times it is none.

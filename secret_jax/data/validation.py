@@ -23,8 +23,9 @@ from secret_jax.data.columns import (
     refuse_complex,
     refuse_none,
 )
+from secret_jax.data.foreign import taken
 from secret_jax.data.rows import all_count, all_one, unweighted
-from secret_jax.data.shards import RowShards, check_array, is_resident, is_sharded
+from secret_jax.data.shards import check_array, is_resident, is_sharded
 
 TableLike: TypeAlias = Any
 """Rows of a table: a NumPy array, a DataFrame of pandas or polars, an Arrow table, an
@@ -73,20 +74,10 @@ class CheckedRows(NamedTuple):
         return X, self.targets[used], self.weight[used], group
 
 
-def validated(
-    model: BaseEstimator, X: TableLike, *, reset: bool, stays: bool = False
-) -> Any:
-    """Validate features and note or check their names; DataFrames stay DataFrames.
-
-    ``stays``: X must be an array of JAX or shards, and is not moved.
-    """
-    if stays and not isinstance(X, jax.Array | RowShards):
-        raise ValueError(
-            f"output='device' needs rows that are an array of JAX, and X is of type "
-            f"{type(X).__name__}. Put them there (jax.device_put), or say "
-            "output='host'."
-        )
-    there, X = stays or is_resident(X) or is_sharded(X), cast(Any, X)
+def validated(model: BaseEstimator, X: TableLike, *, reset: bool) -> Any:
+    """Validate features and note or check their names; DataFrames stay DataFrames."""
+    X = taken(X)
+    there, X = is_resident(X) or is_sharded(X), cast(Any, X)
     if there:
         check_array(X)
         validate_data(model, X, reset=reset, skip_check_array=True)
@@ -112,6 +103,7 @@ def validated(
 def validated_targets(y: Any, X: Any, caller: str = "SecretRegressor") -> np.ndarray:
     """Check targets and convert them to float64, shape (n_rows, n_outputs)."""
     refuse_none(y, caller)
+    y = taken(y)
     try:
         refuse_complex(y, "y")
         values = np.asarray(y)
@@ -132,6 +124,7 @@ def checked_weight(sample_weight: Any, X: Any) -> np.ndarray:
     """Check sample weights and convert them to float64; None: see `unweighted`."""
     if sample_weight is None:
         return unweighted(len(X))
+    sample_weight = taken(sample_weight)
     try:
         refuse_complex(sample_weight, "sample_weight")
         weight = np.asarray(sample_weight, np.float64)

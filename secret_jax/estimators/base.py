@@ -1,6 +1,6 @@
 """Base of the estimators of single trees: validate, call, store; no numerics."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Any, Self
@@ -9,9 +9,10 @@ import numpy as np
 from sklearn.utils import Bunch
 from sklearn.utils.validation import check_is_fitted
 
-from secret_jax.data.encoding import Unencoded, unencoded
+from secret_jax.data.encoding import Lying, Unencoded, unencoded
 from secret_jax.data.rows import Table
-from secret_jax.data.shards import devices_of
+from secret_jax.data.seen import hashes_of, remembered
+from secret_jax.data.shards import devices_of, is_sharded
 from secret_jax.data.validation import (
     ArrayLike,
     CheckedRows,
@@ -28,9 +29,11 @@ from secret_jax.fit.plan import Plan
 from secret_jax.fit.prune.path import of_size, training_path
 from secret_jax.inspect.equations import check_node
 from secret_jax.inspect.mixin import InspectionMixin
+from secret_jax.losses.interface import Loss
 from secret_jax.runtime.environment import warn
 from secret_jax.runtime.values import is_integer
 from secret_jax.tree import routing
+from secret_jax.tree.functions import Model
 from secret_jax.tree.reshape import compact, hardened
 from secret_jax.tree.structure import Tree
 
@@ -49,6 +52,7 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
     refine: Any
     n_leaves_grown_: int
     reading_: dict[str, Any]
+    training_rows_: dict[str, Any] | None
     distillation_: dict[str, Any]
 
     def fit(
@@ -72,7 +76,9 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
             ``X.loc[X.index.repeat(counts)]``.
         groups : array-like of shape (n_rows,), optional
             Names of what rows belong to, as persons or places: the size of the tree is
-            chosen on groups that did not grow it. Not with ``eval_set``.
+            chosen on groups that did not grow it. Not with ``eval_set``. Rows that
+            share all columns and differ in y are one group anyhow, if most rows do and
+            the columns are measurements, as those of persons who were asked again.
         eval_set : tuple (X, y) or (X, y, sample_weight), optional
             Rows to prune on. Unless ``HoldOut(refit=False)`` prunes, the final tree is
             grown on them as well; up to 8192 rows, ``prune="auto"`` cross-validates
@@ -110,7 +116,11 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
             else:
                 (given,) = scaled_rows(given)
             finished = fit_tree(plan, given, others)
-            self._keep(finished, **seen._noted(), **given.learned)
+            rows = [(given, y)]
+            if others is not None:
+                rows.append((others, eval_set[1]))
+            known = _hashes_of_fit(finished.tree, rows)
+            self._keep(finished, **seen._noted(), **given.learned, training_rows_=known)
             return self._refined(plan, finished)
 
     def _keep(self, finished: Fit, **learned: Any) -> None:
@@ -142,9 +152,13 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
             )
         return self._given_beside(eval_set, "prune on", known)
 
-    def _outputs(self, X: TableLike) -> np.ndarray:
+    def _outputs(self, X: TableLike) -> Any:
         with self._computing(X, fall_back=True):
             return routing.predict(*self._tree_and_unencoded(X))
+
+    def _model_and_loss(self) -> tuple[Model, Loss]:
+        tree = self._fitted_tree
+        return routing.model_of([tree], np.ones(1)), tree.loss
 
     def cost_complexity_pruning_path(
         self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None
@@ -280,7 +294,10 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
             )
         known = self._fitted_targets(tree.schema)
         (rows,) = scaled_rows(self._given(X, y, sample_weight, None, known))
-        return self._with_tree(refitted(self._plan(), tree, rows))
+        model = self._with_tree(refitted(self._plan(), tree, rows))
+        before = getattr(self, "training_rows_", None)
+        model.training_rows_ = _hashes_of_fit(tree, [(rows, y)], before)
+        return model
 
     def _with_tree(self, tree: Tree) -> Self:
         """Copy the estimator with another tree."""
@@ -345,9 +362,24 @@ class TreeEstimator(InspectionMixin, NestedParameters, TableEstimator):
 
     def _tree_and_rows(self, X: TableLike) -> tuple[Tree, Table]:
         tree, table = self._tree_and_unencoded(X)
-        return tree, table.encoded() if isinstance(table, Unencoded) else table
+        return tree, table.encoded()
 
-    def _tree_and_unencoded(self, X: TableLike) -> tuple[Tree, Table | Unencoded]:
+    def _tree_and_unencoded(self, X: TableLike) -> tuple[Tree, Lying | Unencoded]:
         tree = self._fitted_tree
         X = validated(self, X, reset=False)
         return tree, unencoded(tree.schema, X, tree.asked_attributes)
+
+
+def _hashes_of_fit(
+    tree: Tree,
+    parts: Sequence[tuple[CheckedRows, ArrayLike]],
+    before: dict[str, Any] | None = None,
+) -> dict[str, Any] | None:
+    """Hashes of the rows of a fit that count, with their targets as they were given.
+
+    None: they are spread over devices, and are not read.
+    """
+    if any(is_sharded(rows.X) for rows, _ in parts):
+        return before
+    hashed = [hashes_of(tree.schema, rows.X, y)[rows.weight > 0] for rows, y in parts]
+    return remembered(np.concatenate(hashed), before)

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from secret_jax.data.foreign import of_kind_of_x, taken
 from secret_jax.data.labels import (
     checked_costs,
     checked_priors,
@@ -39,16 +40,18 @@ class ClassesMixin(ClassifierMixin):
         check_is_fitted(self)  # pyright: ignore[reportArgumentType]
         return len(self.classes_)
 
+    @of_kind_of_x
     def predict(self, X: TableLike) -> np.ndarray:
         """Predict the class of every row, shape (n_rows,), of the type of the labels.
 
         The most likely one, or that of least expected cost, by ``costs``.
         """
-        probability = self.predict_proba(X)
+        probability = np.asarray(self.predict_proba(X), np.float64)
         costs = checked_costs(getattr(self, "costs", None), self.classes_)
         known = Classes(tuple(self.classes_.tolist()), costs)
         return self.classes_[known.predicted(probability)]
 
+    @of_kind_of_x
     def predict_proba(self, X: TableLike) -> np.ndarray:
         """Predict probabilities (n_rows, n_classes), in the order of ``classes_``."""
         return self._probabilities(X)
@@ -58,12 +61,13 @@ class ClassesMixin(ClassifierMixin):
     ) -> float:
         """Share of the rows, by weight, whose class is predicted."""
         labels = validated_labels(y, X, type(self).__name__)
-        return super().score(X, labels, sample_weight)
+        return super().score(X, labels, taken(sample_weight))
 
+    @of_kind_of_x
     def predict_log_proba(self, X: TableLike) -> np.ndarray:
         """Predict the logarithms of class probabilities; see `predict_proba`."""
         with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
+            return np.log(np.asarray(self.predict_proba(X), np.float64))
 
     def _targets(
         self, y: ArrayLike, X: Any, weight: np.ndarray, known: CheckedRows | None
@@ -177,10 +181,11 @@ class SecretClassifier(Presets, ClassesMixin, TreeEstimator, ClassifierParameter
     _accurate: ClassVar[dict[str, Any]] = {"leaf": "auto"}
     _literature: ClassVar[dict[str, dict[str, Any]]] = CLASS_LITERATURE
 
-    def _probabilities(self, X: TableLike) -> np.ndarray:
+    def _probabilities(self, X: TableLike) -> Any:
         probability = self._outputs(X)
         return with_all_classes(probability.reshape(len(probability), -1))
 
+    @of_kind_of_x
     def decision_function(self, X: TableLike) -> np.ndarray:
         """Evaluate the equations of the leaves: log-odds, or scores.
 

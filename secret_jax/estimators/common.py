@@ -1,6 +1,6 @@
 """What all estimators are made of: files, devices, nested parameters, targets."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from copy import copy
 from dataclasses import replace
@@ -8,8 +8,12 @@ from typing import Any, ClassVar, Self
 
 import jax
 import numpy as np
+from jax.core import Tracer
 from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
 
+from secret_jax.data.encoding import encode
+from secret_jax.data.foreign import of_kind_of_x, taken
 from secret_jax.data.hashes import group_numbers
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.shards import computing_for
@@ -24,16 +28,20 @@ from secret_jax.data.validation import (
     validated_targets,
 )
 from secret_jax.estimators.parameters import NAMED, Named, TableParameters, value_of
+from secret_jax.inspect.view import with_all_classes
+from secret_jax.losses.interface import Loss
 from secret_jax.runtime.parallel import one_thread_for_products
 from secret_jax.runtime.progress import Progress, shown
 from secret_jax.tree.file import load_model, save_model
+from secret_jax.tree.functions import Model, encoded_rows, traceable
 
 # What scikit-learn notes of the features.
 _NOTED = "n_features_in_", "feature_names_in_"
 # Fitted attributes of one fit, and of what was done with it.
 _OF_ONE_FIT = (
     *("conformity_scores_", "conformity_weight_", "deviation_", "distillation_"),
-    *("oob_prediction_", "oob_score_", "reading_", "search_", *_NOTED),
+    *("oob_prediction_", "oob_score_", "reading_", "search_", "training_rows_"),
+    *_NOTED,
 )
 
 
@@ -42,6 +50,7 @@ class SavedEstimator(BaseEstimator):
 
     _predicts_with: ClassVar[str] = "tree_"  # fitted attribute
     _method: ClassVar[str] = "SECRET tree"  # its name among other methods
+    _schema: TableSchema  # columns that the fitted model reads
 
     def save(self, path: Any) -> None:
         """Write the fitted model to one file; see `secret_jax.tree.file.save_model`."""
@@ -72,7 +81,90 @@ class TableEstimator(SavedEstimator, TableParameters):
         self, X: TableLike, fall_back: bool = False
     ) -> AbstractContextManager[None]:
         # A model that was fitted on a GPU predicts on a machine that has none.
-        return computing_for(X, self.device, fall_back=fall_back)
+        return computing_for(taken(X), self.device, fall_back=fall_back)
+
+    def to_jax(self) -> tuple[Callable[[Any, Any], jax.Array], dict[str, Any]]:
+        """Return the fitted model as a pure function of JAX, and its parameters.
+
+        The function works within ``jax.jit``, ``vmap``, ``grad`` and ``jax.export``,
+        and in a loss of one's own. On accelerators `predict` runs the same function.
+
+        Returns
+        -------
+        function : callable
+            ``function(parameters, rows)`` predicts rows that `encode` has made, of
+            shape (..., n_encoded), in the units of the target: (...,) or (...,
+            n_outputs); of classes their probabilities, (..., n_classes). It computes
+            in the precision of the parameters.
+        parameters : dict of str to ndarray, float32
+            Directions and thresholds of the splits, widths of gates, coefficients and
+            ranges of the leaves, weights of the trees of a sum. Splits without gates
+            have no slope in directions and thresholds.
+
+        Raises
+        ------
+        ValueError
+            If the loss is one of your own without a ``link``.
+
+        Examples
+        --------
+        >>> import jax
+        >>> import numpy as np
+        >>> from secret_jax import SecretRegressor
+        >>> size = np.linspace(50.0, 150.0, 200)[:, None]
+        >>> model = SecretRegressor().fit(size, 2.0 * size[:, 0])
+        >>> function, parameters = model.to_jax()
+        >>> price = lambda x: function(parameters, model.encode(x))
+        >>> round(float(jax.grad(price)(np.array([80.0], np.float32))[0]), 2)
+        2.0
+        """
+        check_is_fitted(self)
+        schema, (model, loss) = self._schema, self._model_and_loss()
+        if loss.link is None:
+            raise ValueError(
+                f"{type(loss).__name__} has no link, so JAX cannot know how its "
+                "predictions follow from raw ones. Give the class one of the links of "
+                "secret_jax.losses.interface.Link."
+            )
+
+        def finish(value: jax.Array) -> jax.Array:
+            found = schema.restore_outputs(loss.prediction(value))
+            if hasattr(self, "classes_"):
+                return with_all_classes(found)
+            return found[:, 0] if found.shape[1] == 1 else found
+
+        return traceable(model, schema, finish)
+
+    def encode(self, X: TableLike) -> Any:
+        """Encode rows for the function of `to_jax`.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+            Within ``jax.grad`` or another trace an array of plain numbers, of shape
+            (..., n_features), is encoded by JAX, in its precision, so that derivatives
+            are in the units of X.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_encoded), float32
+            Standardised numbers and indicators, then the numbers of categories that
+            are only split on. An array of JAX for one of JAX.
+        """
+        check_is_fitted(self)
+        if isinstance(X, Tracer):
+            return encoded_rows(self._schema, X)
+        return self._encoded(X)
+
+    @of_kind_of_x
+    def _encoded(self, X: TableLike) -> Any:
+        schema = self._schema
+        x, codes = encode(schema, validated(self, X, reset=False)).on_host()
+        return np.concatenate([x, codes.astype(np.float32)], axis=1)
+
+    def _model_and_loss(self) -> tuple[Model, Loss]:
+        """What `to_jax` is made of."""
+        raise NotImplementedError
 
     @contextmanager
     def _fitting(self, X: TableLike) -> Iterator[Progress]:
@@ -88,6 +180,7 @@ class TableEstimator(SavedEstimator, TableParameters):
         self, y: ArrayLike, X: Any, weight: np.ndarray, known: CheckedRows | None
     ) -> CheckedRows:
         """Check outputs of checked rows; ``known`` are the training rows."""
+        y = taken(y)
         targets = validated_targets(y, X, type(self).__name__)
         n_outputs = targets.shape[1]
         if known is not None and n_outputs != known.targets.shape[1]:
@@ -111,7 +204,7 @@ class TableEstimator(SavedEstimator, TableParameters):
         rows = self._targets(y, X, checked_weight(sample_weight, X), known)
         if groups is None:
             return rows
-        return rows._replace(group=group_numbers(groups, len(rows.weight)))
+        return rows._replace(group=group_numbers(taken(groups), len(rows.weight)))
 
     def _given_beside(self, eval_set: Any, use: str, known: CheckedRows) -> CheckedRows:
         """Check the rows of ``eval_set``, which are not for training."""

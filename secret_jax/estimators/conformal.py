@@ -7,6 +7,8 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from secret_jax.data.foreign import of_kind_of_x
+from secret_jax.data.seen import hashes_of, unseen
 from secret_jax.data.validation import (
     ArrayLike,
     TableLike,
@@ -15,6 +17,7 @@ from secret_jax.data.validation import (
     validated_targets,
 )
 from secret_jax.inspect.tables import check_coverage
+from secret_jax.runtime.environment import warn
 from secret_jax.tree.structure import Tree
 from secret_jax.tree.totals import model_degrees, noise_variance
 
@@ -68,12 +71,16 @@ class ConformalMixin:
     conformity_scores_: np.ndarray
     conformity_weight_: np.ndarray
     predict: Any
+    tree_: Any
     _lowest: Any = -np.inf  # least value of any target
 
     def conformalize(
         self, X: TableLike, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> Self:
         """Calibrate `predict_interval` on rows that were not used in `fit`.
+
+        Rows that a single tree knows from its fit are left out, with a warning; if it
+        knows all, or cannot tell which, that is a ValueError.
 
         Parameters
         ----------
@@ -86,17 +93,29 @@ class ConformalMixin:
         self
             Another `fit` forgets the calibration.
         """
-        prediction, deviation = self.predict(X, return_std=True)
+        found = self.predict(X, return_std=True)
+        prediction, deviation = (np.asarray(part, np.float64) for part in found)
         if prediction.ndim > 1:
             raise ValueError(
                 f"conformalize knows a single output, and the model has "
                 f"{prediction.shape[1]}. Fit a model for each of them."
             )
-        y = validated_targets(y, X, type(self).__name__)[:, 0]
+        residual = validated_targets(y, X, type(self).__name__)[:, 0] - prediction
         weight = scaled_weight(checked_weight(sample_weight, X))
-        self._calibrate(y - prediction, deviation, weight)
+        rows = getattr(self, "training_rows_", None)
+        if rows is not None:
+            new = unseen(rows, hashes_of(self.tree_.schema, X, y))
+            if not new.all():
+                n_seen = len(new) - np.count_nonzero(new)
+                warn(
+                    f"{n_seen:,} of the {len(new):,} rows of X were used in fit, and "
+                    "are left out: with them intervals would be too narrow."
+                )
+                residual, deviation, weight = residual[new], deviation[new], weight[new]
+        self._calibrate(residual, deviation, weight)
         return self
 
+    @of_kind_of_x
     def predict_interval(
         self, X: TableLike, coverage: float = 0.9
     ) -> tuple[np.ndarray, np.ndarray]:
@@ -140,7 +159,8 @@ class ConformalMixin:
         check_coverage(coverage)
         scores, weight = self.conformity_scores_, self.conformity_weight_
         factor = conformal_factor(scores, weight, float(coverage))
-        prediction, deviation = self.predict(X, return_std=True)
+        found = self.predict(X, return_std=True)
+        prediction, deviation = (np.asarray(part, np.float64) for part in found)
         width = factor * _unit(deviation)
         return np.maximum(prediction - width, self._lowest), prediction + width
 

@@ -1,15 +1,13 @@
 """Estimator of regression trees."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, overload
+from typing import Any, Literal, overload
 
-import jax
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils.metadata_routing import UNUSED
 
-from secret_jax.data.shards import as_they_lie
-from secret_jax.data.validation import ArrayLike, CheckedRows, TableLike, validated
+from secret_jax.data.foreign import of_kind_of_x
+from secret_jax.data.validation import ArrayLike, CheckedRows, TableLike
 from secret_jax.estimators.base import TreeEstimator
 from secret_jax.estimators.common import TableEstimator
 from secret_jax.estimators.conformal import ConformalMixin, node_deviations
@@ -228,35 +226,14 @@ class SecretRegressor(
     True
     """
 
-    # Where predictions lie is no data of the rows, which pipelines would pass on.
-    __metadata_request__predict: ClassVar = {"output": UNUSED}
+    @overload
+    def predict(self, X: TableLike, return_std: Literal[False] = False) -> Any: ...
 
     @overload
-    def predict(
-        self,
-        X: TableLike,
-        return_std: Literal[False] = False,
-        *,
-        output: Literal["host"] = "host",
-    ) -> np.ndarray: ...
+    def predict(self, X: TableLike, return_std: Literal[True]) -> tuple[Any, Any]: ...
 
-    @overload
-    def predict(
-        self,
-        X: TableLike,
-        return_std: Literal[False] = False,
-        *,
-        output: Literal["device"],
-    ) -> jax.Array: ...
-
-    @overload
-    def predict(
-        self, X: TableLike, return_std: Literal[True]
-    ) -> tuple[np.ndarray, np.ndarray]: ...
-
-    def predict(
-        self, X: TableLike, return_std: bool = False, *, output: str = "host"
-    ) -> Any:
+    @of_kind_of_x
+    def predict(self, X: TableLike, return_std: bool = False) -> Any:
         """Predict the target.
 
         Parameters
@@ -266,18 +243,13 @@ class SecretRegressor(
             Also return the standard deviation of a new output about its prediction, as
             `secret_jax.estimators.conformal.node_deviations` estimates it for the row's
             leaf; with equations of logarithms it is a share of the prediction.
-        output : {"host", "device"}, default="host"
-            "device": of rows that are an array of JAX, or shards, the prediction is
-            one as well, float32, where the rows lie. For hard trees of numbers without
-            gaps.
 
         Returns
         -------
         prediction, deviation : ndarray of shape (n_rows,), or (n_rows, n_outputs)
-            float64; deviations only with ``return_std``.
+            float64; deviations only with ``return_std``. Of an array of JAX, or of
+            shards, arrays of JAX where it lies, float32.
         """
-        if output != "host":
-            return self._on_device(X, output, return_std)
         row = None if return_std else self._plain_row(X)
         if row is not None:
             return routing.predict(self.tree_, row)
@@ -290,21 +262,6 @@ class SecretRegressor(
         deviation = np.stack([node_deviations(one) for one in outputs], axis=1)
         deviation = deviation[leaf].reshape(prediction.shape)
         return prediction, tree.loss.deviations(prediction, deviation)
-
-    def _on_device(self, X: TableLike, output: str, return_std: bool) -> jax.Array:
-        if output != "device":
-            raise ValueError(f"output is {output!r}; say 'host' or 'device'.")
-        if return_std:
-            raise ValueError("Deviations are made on the host: say output='host'.")
-        tree = self._fitted_tree
-        if tree.is_soft or not (tree.schema.is_plain and tree.says_targets):
-            raise ValueError(
-                "output='device' needs a hard tree of numbers without missing values "
-                "or categories; say output='host'."
-            )
-        X = validated(self, X, reset=False, stays=True)
-        with self._computing(X, fall_back=True):
-            return routing.predict_where_they_lie(tree, as_they_lie(X))
 
     @property
     def _lowest(self) -> float:  # counts and amounts are never negative

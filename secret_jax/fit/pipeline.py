@@ -14,17 +14,30 @@ from typing import NamedTuple
 
 import numpy as np
 
+from secret_jax.data.encoding import RowSource
+from secret_jax.data.rows import Rows, are_ones
 from secret_jax.data.validation import CheckedRows
 from secret_jax.fit.early_stopping import EarlyStopping, FirstLook
 from secret_jax.fit.grow.grower import Grown
 from secret_jax.fit.grow.trees import Recipe
 from secret_jax.fit.interface import Candidate, Evidence, Fitted, PruningRule, Refined
 from secret_jax.fit.plan import Plan
-from secret_jax.fit.prepare import Prepared, divided, in_units_of, parts_of, rows_for
+from secret_jax.fit.prepare import (
+    Prepared,
+    divided,
+    in_units_of,
+    parts_of,
+    rows_for,
+    share_that_differs,
+)
 from secret_jax.fit.prune.path import TIE_OF_ERRORS, of_size
 from secret_jax.fit.prune.rules import CrossValidation, HoldOut
 from secret_jax.losses.interface import check_loss
-from secret_jax.models.fitting import fit_models, fit_to_statistics, node_statistics
+from secret_jax.models.fitting import (
+    counted_statistics,
+    fit_models,
+    fit_to_statistics,
+)
 from secret_jax.models.glm import leaf_for_loss
 from secret_jax.models.short_models import with_short_equations
 from secret_jax.models.statistics import TreeStatistics
@@ -207,7 +220,11 @@ def refine(fit: Fit) -> Refined:
     if refined.tree is fitted.tree:
         return refined._replace(tree=short)
     if refined.has_models:
-        return refined._replace(tree=replace(refined.tree, bounds=short.bounds))
+        tree = replace(refined.tree, bounds=short.bounds)
+        _, counts = counted_statistics(tree, _training_rows(data, fitted))
+        return refined._replace(
+            tree=_with_counts(tree, counts, data.share_that_differs)
+        )
     return refined._replace(
         tree=_with_final_models(plan, data, fitted, refined.tree)[1]
     )
@@ -224,23 +241,40 @@ def _with_final_models(
 
     ``known``: of the rows that may train it.
     """
-    rows, leaf, sources = fitted.all_rows(), plan.leaf, []
-    if data.source is not None and (fitted.refit or data.prune_source is not None):
-        others = data.prune_source if fitted.refit else None
-        sources = [source for source in (data.source, others) if source is not None]
+    rows, leaf, training = fitted.all_rows(), plan.leaf, _training_rows(data, fitted)
+    if not isinstance(training, Rows):
         Stage("fitting models on all rows", plan.progress).at()
-    may_move = bool(sources) or rows.n_rows > ROWS_LOOKED_AT
+    may_move = not isinstance(training, Rows) or rows.n_rows > ROWS_LOOKED_AT
     statistics = None
     # Processors count with all digits of the targets, growth in float32.
-    if known is not None and not may_move and on_accelerator():
+    alike = rows.times is None and are_ones(rows.weight)
+    if known is not None and not may_move and on_accelerator() and alike:
         statistics = known.of(tree)
     tree = with_plain_splits(tree, rows.table)
     if statistics is None:
-        statistics = node_statistics(tree, sources or rows)
+        statistics, counts = counted_statistics(tree, training)
+    else:
+        counts = np.rint(statistics.weight).astype(np.int64)
     if may_move:
         (tree,) = fit_to_statistics([tree], statistics, lambda: [rows], leaf)
+    tree = _with_counts(tree, counts, data.share_that_differs)
     tolerance = plan.equation_tolerance
     return tree, with_short_equations(tree, statistics, rows, leaf, tolerance)
+
+
+def _training_rows(data: Prepared, fitted: Fitted) -> Rows | list[RowSource]:
+    """All rows that may train the final tree: in memory, or sources of them."""
+    if data.source is None or not (fitted.refit or data.prune_source is not None):
+        return fitted.all_rows()
+    others = data.prune_source if fitted.refit else None
+    return [data.source] if others is None else [data.source, others]
+
+
+def _with_counts(tree: Tree, counts: np.ndarray, share_that_differs: float) -> Tree:
+    """Store the numbers of rows as given, and how many of all are no copies."""
+    n_different = round(share_that_differs * int(counts[0]))
+    differ = n_different == counts[0]
+    return replace(tree, n_rows=counts, n_different=None if differ else n_different)
 
 
 def refitted(plan: Plan, tree: Tree, given: CheckedRows) -> Tree:
@@ -262,6 +296,7 @@ def refitted(plan: Plan, tree: Tree, given: CheckedRows) -> Tree:
         schema = in_units_of(leaf.loss, tree.schema, given.targets, given.weight)
         tree = replace(tree, schema=schema, bounds=None, longer=None)
     rows = rows_for(tree.schema, given).take(None)
-    statistics = node_statistics(tree, rows)
+    statistics, counts = counted_statistics(tree, rows)
     (tree,) = fit_to_statistics([tree], statistics, lambda: [rows], leaf)
+    tree = _with_counts(tree, counts, share_that_differs([rows]))
     return with_short_equations(tree, statistics, rows, leaf, plan.equation_tolerance)

@@ -51,6 +51,7 @@ class Prepared(NamedTuple):
     source: RowSource | None
     prune_rows: Rows | None  # rows of ``eval_set``, or a sample of them
     prune_source: Rows | None  # all of ``eval_set``
+    share_that_differs: float = 1.0  # of all rows: the others are copies
 
 
 def prepare(plan: Plan, given: CheckedRows, eval_set: CheckedRows | None) -> Prepared:
@@ -59,18 +60,25 @@ def prepare(plan: Plan, given: CheckedRows, eval_set: CheckedRows | None) -> Pre
     if eval_set is None and (found := _in_order_there(plan, given)) is not None:
         return Prepared(*found, 1.0, None, None, None)
     schema, source, others = read_rows(plan, given, eval_set)
-    sources = [source] if others is None else [source, others]
+    sources = [source.grouped()] if others is None else [source, others]
     rows = [each.sample(enough_rows(plan, each.n_rows)) for each in sources]
     shares = list(map(share_of, rows, sources))
     every_row = source if min(shares) < 1.0 else None
     prune_rows = None if others is None else rows[1]
-    return Prepared(schema, rows[0], shares[0], every_row, prune_rows, others)
+    differ = share_that_differs(sources)
+    return Prepared(schema, rows[0], shares[0], every_row, prune_rows, others, differ)
 
 
 def share_of(rows: Rows, source: RowSource) -> float:
     """Share of a source's total weight in a sample; 1 up to rounding."""
     share = rows.total_weight / source.total_weight
     return share if share < 1.0 - ROUNDING else 1.0
+
+
+def share_that_differs(several: Sequence[Rows | TableSource]) -> float:
+    """Share of rows as given that are left when copies of observations are left out."""
+    n_given = [np.sum(each.n_given) for each in several]
+    return sum(each.n_rows for each in several) / float(sum(n_given))
 
 
 def enough_rows(plan: Plan, n_rows: int) -> int:

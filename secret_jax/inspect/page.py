@@ -18,13 +18,14 @@ from sklearn.metrics import ConfusionMatrixDisplay, PredictionErrorDisplay
 
 from secret_jax.data.dates import DAYS
 from secret_jax.data.schema import TableSchema
+from secret_jax.data.seen import hashes_of, unseen
 from secret_jax.data.validation import ArrayLike, TableLike
 from secret_jax.fit.prune.path import of_size
 from secret_jax.inspect import words
 from secret_jax.inspect.equations import unknown_values
-from secret_jax.inspect.printing import counted, counted_leaves, counted_rows, number
-from secret_jax.inspect.tables import node_table
-from secret_jax.inspect.view import Readable, Rows, View, as_view
+from secret_jax.inspect.printing import counted, counted_leaves, number
+from secret_jax.inspect.tables import CENTER, node_table
+from secret_jax.inspect.view import Readable, Rows, View, as_view, estimator_of
 from secret_jax.losses.interface import HIGHEST_LOG
 from secret_jax.runtime.environment import imported
 from secret_jax.tree.soft import HARD_LOGIT
@@ -38,6 +39,7 @@ _MAX_TERMS = 24  # of an equation, or its table
 _WORDING = words.Wording(max_terms=_MAX_TERMS)
 _MIN_PROBABILITY = 1e-15  # of a class that none was given to
 _MAX_CLASSES = 20  # of a picture
+_FEWEST = 10  # rows whose variance tells something, so that there is an R²
 _OF_CLASSES = {"cmap": "Blues", "colorbar": False, "xticks_rotation": "vertical"}
 _OF_NUMBERS = {"kind": "actual_vs_predicted", "random_state": 0}
 _OF_NUMBERS |= {"scatter_kwargs": {"s": 10, "alpha": 0.5, "color": "#21709a"}}
@@ -61,7 +63,8 @@ def to_html(
     ----------
     X, y : optional
         Rows that were not used in `fit`, and their targets: for errors, also of smaller
-        trees and leaves.
+        trees and leaves. Rows that an estimator knows from its fit are left out, and
+        counted.
     comparison : dict of str to dict, optional
         Other methods: ``rmse``, ``r2`` and perhaps ``leaves`` of each name; of classes
         ``error`` (the share that is wrong) and ``log_loss``.
@@ -75,19 +78,27 @@ def to_html(
     ImportError
         If jinja2, or for rows matplotlib, is not installed.
     ValueError
-        If only one of X and y is given, or they do not match.
+        If only one of X and y is given, or they do not match, or all rows were used in
+        the fit.
     """
     if (X is None) != (y is None):
         raise ValueError("Give both X and y, or neither of them.")
     view = as_view(tree, output)
-    rows = None if X is None else Rows.of(view, X, y)
+    rows, beside = None, ""
+    if X is not None:
+        rows = Rows.of(view, X, y)
+        rows, n_seen = _held_out(tree, rows, X, y), len(rows.actual)
+        n_seen -= len(rows.actual)
+        beside = f"{n_seen:,} more rows were given that had grown the tree" * (
+            n_seen > 0
+        )
     tree, of_classes = view.tree, view.classes is not None
     nodes, left_out = _shown(view, _MAX_NODES)
     headings = ("right", "log-loss") if of_classes else ("error", "R²")
     figures = []
     if rows is not None:
         figures = _figures(_scores(view, rows.actual, rows.predicted))
-    notes = *words.facts_of(tree), words.mixture_facts(tree), *left_out
+    notes = *words.facts_of(tree), words.mixture_facts(tree), *left_out, beside
     return _template("page.html").render(
         title=title or view.title,
         view=view,
@@ -101,7 +112,18 @@ def to_html(
         comparison=error_lines(view, rows, comparison or {}),
         picture="" if rows is None else _picture(view, rows),
         what_if=what_if(view),
+        center=CENTER,
     )
+
+
+def _held_out(tree: Readable, rows: Rows, X: TableLike, y: ArrayLike) -> Rows:
+    """Leave out rows that an estimator knows from its fit."""
+    model = None if isinstance(tree, Tree | View) else estimator_of(tree)
+    known = getattr(model, "training_rows_", None)
+    if model is None or known is None:
+        return rows
+    new = unseen(known, hashes_of(model.tree_.schema, X, y))
+    return rows if new.all() else rows.take(new)
 
 
 def tree_fragment(trees: Sequence[Readable]) -> str:
@@ -123,7 +145,7 @@ def _template(name: str) -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals |= {"counted_rows": counted_rows, "counted": counted}
+    environment.globals["counted"] = counted
     return environment.get_template(name)
 
 
@@ -142,7 +164,7 @@ def _shown(view: View, n_max: int) -> tuple[list[dict[str, Any]], list[str]]:
         if len(equations) > 1:  # a leaf's own table has them
             parts = [[", ".join(words.most_moving(equations))]]
         above = [words.split_sentence(tree, *step) for step in way_to(tree, node)[-1:]]
-        share = float(tree.weight[node] / max(tree.weight[0], 1e-300))
+        share = float(tree.n_rows[node] / max(tree.n_rows[0], 1))
         shown = {
             "node": node,
             "depth": depth,
@@ -178,7 +200,8 @@ def _card(view: View, rows: Rows | None, shown: dict[str, Any]) -> dict[str, Any
     if rows is not None and (rows.leaf == node).any():
         here = rows.leaf == node
         score = _scores(view, rows.actual[here], rows.predicted[here])
-        held_out = f"{here.sum():,} held-out rows", *_figures(score)
+        n_here = counted(int(here.sum()), "held-out row", "held-out rows")
+        held_out = n_here, *_figures(score)
     return {
         **shown,
         "path": words.path_sentence(tree, node),
@@ -197,7 +220,8 @@ def _scores(view: View, actual: np.ndarray, predicted: np.ndarray) -> dict[str, 
         wrong = view.predicted_class(predicted) != actual
         return {"error": wrong.mean(), "log_loss": -np.log(chance).mean()}
     square, variance = np.square(actual - predicted[:, 0]).mean(), np.var(actual)
-    share = 1.0 - square / variance if variance > 0 else None
+    told = variance > 0 and len(actual) >= _FEWEST
+    share = 1.0 - square / variance if told else None
     return {"rmse": math.sqrt(square), "r2": share}
 
 
@@ -240,7 +264,7 @@ def _picture(view: View, rows: Rows) -> str:
         display, options = ConfusionMatrixDisplay, {**_OF_CLASSES, "labels": labels}
     figure = imported("matplotlib.figure", "Pages", "plot").Figure
     figure = figure(figsize=(5, 5), layout="constrained")
-    axes = figure.add_subplot()
+    axes = figure.add_subplot(title=f"{len(rows.actual):,} held-out rows")
     display.from_predictions(*given, ax=axes, **options)
     if display is PredictionErrorDisplay:  # its marks are no round numbers
         axes.set(xscale="linear", yscale="linear")
@@ -319,12 +343,17 @@ def _input(schema: TableSchema, position: int) -> dict[str, Any]:
     """Describe the input for an attribute: pairs of words and values, or a number."""
     name, (_, part, levels) = schema.names[position], schema.origin(position)
     if position in schema.discrete or levels:
-        known = levels or schema.categories[schema.discrete.index(position)]
+        if levels:
+            known, usual = levels, round(schema.center[schema.position_of(position)])
+        else:
+            attribute = schema.discrete.index(position)
+            known = schema.categories[attribute]
+            usual = dict(enumerate(schema.most_frequent)).get(attribute, 0)
         said = ["(missing)" if one is None else str(one) for one in known]
         choices: list[Any] = [*zip(said, range(len(said)), strict=True)]
         if schema.allow_missing and None not in known:
             choices.append(("(missing)", None))
-        return {"from": position, "name": name, "choices": choices, "value": 0}
+        return {"from": position, "name": name, "choices": choices, "value": usual}
     place, whole = schema.position_of(position), position in schema.whole
     value, tenth = schema.center[place], float(f"{schema.scale[place] / 10:.1g}")
     value = round(value) if whole else float(f"{value:.4g}")

@@ -14,7 +14,6 @@ from secret_jax.inspect.equations import check_counts
 from secret_jax.inspect.printing import (
     counted,
     counted_leaves,
-    counted_rows,
     ends_of,
     in_lines,
     ink_on,
@@ -81,8 +80,8 @@ def plot_tree(
     check_counts(max_depth=depth)
     boxes = _boxes_of(short, depth)
     soft = "soft splits, " if tree.is_soft else ""
-    leaves, rows = counted_leaves(tree.n_leaves), counted_rows(tree.weight[0])
-    title = f"{view.title}: {leaves}, {soft}{rows}"
+    leaves = counted_leaves(tree.n_leaves)
+    title = f"{view.title}: {leaves}, {soft}{view.grown_on}"
     if depth is not None and depth < tree.max_depth:
         levels = counted(tree.max_depth, "level", "levels")
         title += f"; the upper {depth} of {levels}"
@@ -120,7 +119,7 @@ def plot_tree(
     for node, box in boxes.items():
         for parent, side in way_to(tree, node)[-1:]:
             answer = "yes" if side == "left" else "no"
-            share = float(tree.weight[node] / tree.weight[0])
+            share = float(tree.n_rows[node] / tree.n_rows[0])
             _draw_edge(axes, boxes[parent], box, answer, share)
         cut = box.is_end and not tree.is_leaf[node]
         _draw_box(axes, box, fills[node], "--" if cut else "-")

@@ -1,7 +1,6 @@
 """Numbers, names, counts and colours as they are printed, without what draws them."""
 
 import colorsys
-import math
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -16,8 +15,6 @@ _PLAIN_WORDS = re.compile(
 _PLAIN_SIZES = 1e-4, 1e15
 # From here on thousands are set apart; years are not.
 _GROUPED = 1e4
-# Weights that add up to a whole number but for their rounding are so many rows.
-_WHOLE = 1e-6
 # Of viridis, evenly spaced: dark for the lowest, bright for the highest.
 _SHADES = (
     *("#440154", "#482878", "#3e4a89", "#31688e", "#26828e"),
@@ -112,16 +109,8 @@ def counted_leaves(n: int) -> str:
     return counted(n, "leaf", "leaves")
 
 
-def counted_rows(weight: float) -> str:
-    """Write a number of rows, or the sum of their weights.
-
-    >>> counted_rows(1203.0), counted_rows(1.0), counted_rows(2.5)
-    ('1,203 rows', '1 row', '2.5 rows')
-    """
-    whole = round(float(weight))
-    if math.isclose(whole, weight, rel_tol=_WHOLE):
-        return counted(whole, "row", "rows")
-    return f"{float(weight):,.1f} rows"
+def counted_rows(n: int) -> str:
+    return counted(int(n), "row", "rows")
 
 
 def listed(items: Sequence[object], n_max: int = 5) -> str:

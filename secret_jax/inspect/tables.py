@@ -34,6 +34,7 @@ CENTER = "(at the center)"
 _WIDTH, _CELL = 88, 11
 _NAME = _WIDTH - 5 * _CELL
 _NOTE = (
+    f"{CENTER}: the value where all columns are at their means among the leaf's rows. "
     "Standard errors take the splits and the choice of terms as given: both were found "
     "on the same rows, so t is larger, and intervals are narrower, than of an equation "
     "that was chosen beforehand."
@@ -59,7 +60,9 @@ def to_dataframe(tree: Readable, *, output: int | str | None = None) -> Any:
         - ``attribute``: the column of an axis or discrete split; ``factors`` of axis
           and oblique splits as JSON, ``{"length": 1.0, "weight": -2.26}``, and the
           ``threshold`` of their sum, as printed; numbers of gates are not rounded.
-        - ``rows``: weight of the training rows; ``share`` of all.
+        - ``rows``: number of the training rows; ``share`` of all; ``weight``: sum of
+          their weights, of which the mean is one, copies of one observation counted as
+          one.
         - ``gain`` of the split as the search measured it; comparable within a tree. Of
           a fixed split what the models of its sides save, in squared error or loss.
         - ``stop_reason``: why a leaf was not split.
@@ -123,8 +126,9 @@ def _node_row(tree: Tree, node: int) -> dict[str, Any]:
         "attribute": attribute,
         "factors": factors,
         "threshold": threshold,
-        "rows": float(tree.weight[node]),
-        "share": float(tree.weight[node] / tree.weight[0]),
+        "rows": int(tree.n_rows[node]),
+        "share": float(tree.n_rows[node] / tree.n_rows[0]),
+        "weight": float(tree.weight[node]),
         "gain": gain,
         "stop_reason": reason if is_leaf else None,
     }
@@ -270,10 +274,12 @@ def summary(
     width, view = NormalDist().inv_cdf(0.5 + 0.5 * coverage), as_view(tree, output)
     whole, low = view.tree, 0.5 * (1.0 - float(coverage))
     what, (explained,) = words.quality(whole, float(whole.leaf_error.sum()))
-    leaves, n_rows = counted_leaves(whole.n_leaves), number(float(whole.weight[0]))
+    leaves = counted_leaves(whole.n_leaves)
     numbers = f"Numbers to read: {view.n_numbers():,}"
     lines = [f"{view.title}: {leaves}, depth {whole.max_depth}"]
-    lines.append(f"Rows: {n_rows}   {what}: {explained}   {numbers}")
+    differ = "" if whole.n_different is None else f" ({whole.n_different:,} differ)"
+    rows = f"Rows: {number(float(whole.n_rows[0]))}{differ}"
+    lines.append(f"{rows}   {what}: {explained}   {numbers}")
     heads = "coef", "std err", "t", f"[{low:.3g}", f"{1.0 - low:.3g}]"
     for node in np.flatnonzero(whole.is_leaf).tolist():
         path = f"[{node}] {words.path_sentence(whole, node)}"
@@ -282,7 +288,7 @@ def summary(
             one, equation = view.trees[i], view.equations(node)[i]
             error = max(float(one.train_error[node, 0]), 0.0)
             error = number(one.loss.reported(error, one.schema.target_scale), digits=4)
-            facts = f"n = {number(float(one.weight[node]))}, {one.loss.error_name}"
+            facts = f"n = {number(float(one.n_rows[node]))}, {one.loss.error_name}"
             facts = f"{equation.target}: {facts} {error}"
             lines += [*textwrap.wrap(facts, _WIDTH), _cells("", heads), "-" * _WIDTH]
             figures = [(CENTER, equation.level, equation.level_error)]

@@ -9,7 +9,6 @@ from secret_jax.inspect.equations import check_counts
 from secret_jax.inspect.printing import (
     counted,
     counted_leaves,
-    counted_rows,
     in_lines,
     ink_on,
 )
@@ -60,8 +59,9 @@ def export_text(
     -----
     The numbers in brackets are those of the nodes, as `apply` gives them. ``mean`` is
     that of the target among the node's training rows, ``error`` the root mean squared
-    error on them, in units of the target. Rows are counted with their weights. Of a
-    soft tree both are of the rows that the tree with hard splits would send there.
+    error on them, in units of the target. Rows are counted as they were given; where
+    their weights make another share, it is told as well. Of a soft tree these are the
+    rows that the tree with hard splits would send there.
     """
     check_counts(max_depth=max_depth)
     wording = words.Wording(
@@ -108,7 +108,7 @@ def _head(view: View, precision: int | None, is_clipped: bool) -> list[str]:
     head = (
         f"{view.title}: a tree of {counted_leaves(tree.n_leaves)}, depth "
         f"{tree.max_depth}, {counted(view.n_numbers(precision), 'number', 'numbers')} "
-        f"to read, grown on {counted_rows(tree.weight[0])}"
+        f"to read, grown on {view.grown_on}"
     )
     legend = "to read: numbers in splits and equations"
     if is_clipped or "clipped to [" in clipped:
@@ -148,7 +148,7 @@ def _wrapped(parts: list[str], indent: str, label: str) -> list[str]:
 def dot_code(view: View, max_depth: int | None) -> str:
     check_counts(max_depth=max_depth)
     tree, n_leaves, fills = view.tree, leaves_below(view.tree), view.fills
-    size = f"{counted_leaves(tree.n_leaves)}, {counted_rows(tree.weight[0])}"
+    size = f"{counted_leaves(tree.n_leaves)}, {view.grown_on}"
     title = _quoted([f"{view.title}: {size}"])
     lines = [
         "digraph tree {",
@@ -178,7 +178,7 @@ def dot_code(view: View, max_depth: int | None) -> str:
         lines.append(f"    {node} [label={_quoted(label)}{more}];")
         for parent, side in way_to(tree, node)[-1:]:
             answer = "yes" if side == "left" else "no"
-            share = float(tree.weight[node] / tree.weight[0])
+            share = float(tree.n_rows[node] / tree.n_rows[0])
             width = _THINNEST + (_THICKEST - _THINNEST) * share
             style = f'label="{answer}", penwidth={width:.2f}'
             lines.append(f"    {parent} -> {node} [{style}];")

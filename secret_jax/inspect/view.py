@@ -39,6 +39,7 @@ from secret_jax.inspect.printing import (
     shades,
 )
 from secret_jax.losses.classes import class_in_words
+from secret_jax.runtime.linalg import AnyArray, namespace
 from secret_jax.tree import routing
 from secret_jax.tree.structure import Tree
 
@@ -48,6 +49,10 @@ Readable: TypeAlias = Any
 _MIN_SHARE, _MAX_SHARES = 0.005, 4  # of a class that is named, and of how many
 _TITLE_WIDTH = 70  # characters
 _EXACT = 1e-14  # a mean loss below it is what float32 leaves of an exact fit
+
+
+def _share(share: float) -> str:
+    return f"{number(100 * share, digits=3)} %"
 
 
 class Classes(NamedTuple):
@@ -83,11 +88,11 @@ class Classes(NamedTuple):
         return np.argmin(probability @ self.costs, axis=1)
 
 
-def with_all_classes(probability: np.ndarray) -> np.ndarray:
+def with_all_classes(probability: AnyArray) -> AnyArray:
     """Complete probabilities of two classes, of which only the second has a column."""
     if probability.shape[1] > 1:
         return probability
-    return np.hstack([1.0 - probability, probability])
+    return namespace(probability).hstack([1.0 - probability, probability])
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -214,10 +219,12 @@ class View:
 
     def facts(self, node: int) -> list[str]:
         """Rows of a node, what they are like, and last the error of its model."""
-        tree, loss = self.tree, self.tree.loss
-        share = tree.weight[node] / tree.weight[0] if tree.weight[0] > 0 else 0.0
-        share = f"{number(100 * float(share), digits=3)} %"
-        rows, error = f"{counted_rows(tree.weight[node])} ({share})", tree.train_error
+        tree, loss, error = self.tree, self.tree.loss, self.tree.train_error
+        of_rows, of_weight = self._shares_of(node)
+        weighs = f"; {_share(of_weight)} of the weight"
+        alike = abs(of_rows - of_weight) * tree.n_rows[0] < 1.0
+        weighs = "" if alike else weighs
+        rows = f"{counted_rows(tree.n_rows[node])} ({_share(of_rows)}{weighs})"
         if self.classes is not None:
             shares, names = self.shares[node], list(map(quoted, self.names))
             order = [1]  # of two one is told
@@ -234,6 +241,18 @@ class View:
         reported = 0.0 if mean_loss < _EXACT else loss.reported(mean_loss, scale)
         mean = f"mean {in_steps(float(self.means[node]), spread)}"
         return [rows, mean, f"{loss.error_name.split()[-1]} {number(reported, 3)}"]
+
+    def _shares_of(self, node: int) -> list[float]:
+        """Shares of the training rows and of their weight that reach a node."""
+        every = self.tree.n_rows, self.tree.weight
+        return [float(each[node] / each[0]) if each[0] > 0 else 0.0 for each in every]
+
+    @property
+    def grown_on(self) -> str:
+        """Number of the training rows, and how many of them are no copies."""
+        differ = self.tree.n_different
+        rows = counted_rows(self.tree.n_rows[0])
+        return rows if differ is None else f"{rows} ({differ:,} differ)"
 
     def range_facts(
         self, node: int, precision: int | None = None, *, in_full: bool = False
@@ -339,6 +358,12 @@ class Rows(NamedTuple):
         actual = view.targets(X, y)
         leaf = routing.apply(view.tree, table)
         return cls(table, columns, actual, view.predict(table), leaf)
+
+    def take(self, index: np.ndarray) -> Self:
+        """Select rows."""
+        columns = [column[index] for column in self.columns]
+        others = (each[index] for each in (self.actual, self.predicted, self.leaf))
+        return type(self)(self.table.take(index), columns, *others)
 
 
 def estimator_of(model: Readable) -> Any:

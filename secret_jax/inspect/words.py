@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from secret_jax.data.dates import WEEKDAY
+from secret_jax.data.dates import MINUTES, WEEKDAY
 from secret_jax.data.schema import Role
 from secret_jax.inspect.equations import (
     CategorySplit,
@@ -121,7 +121,9 @@ def _level(tree: Tree, split: LinearSplit, side: Side) -> str | None:
     if split.width > 0 or len(split.terms) != 1 or split.terms[0].asks != "number":
         return None
     schema, column, threshold = tree.schema, split.terms[0].column, split.threshold
-    level = math.floor(threshold) if split.at_most else math.ceil(threshold)
+    steps = 60 if schema.origin(column).part == MINUTES else 1  # seconds are whole
+    to_step = math.floor if split.at_most else math.ceil
+    level = to_step(steps * threshold) / steps
     written, sign = schema.place_written(column, level), split.sign(side)
     if written is None:
         return None
@@ -156,18 +158,26 @@ def _membership(
 def model_parts(equation: Equation, wording: Wording = PLAIN) -> list[str]:
     """Write the equation of a node in parts of lines, the largest effects first."""
     printed = printed_model(equation, wording.precision, wording.max_terms)
-    summands = [
-        (t.factor, term_words(t, wording.max_categories)) for t in printed.terms
-    ]
+    hidden = _summands(printed.hidden, wording)
+    mean, count = (
+        printed.hidden_mean,
+        counted(len(hidden), "smaller term", "smaller terms"),
+    )
+    sign = "-" if mean < 0 else "+"
+    stands_in = f"{sign} {number(abs(mean))} ({count}, on average)"
+    # A stand-in must not take more room than what it stands for.
+    short = len(" ".join(_sum([(0.0, ""), *hidden])[1:])) <= len(stands_in)
+    if hidden and short:
+        printed, hidden = printed_model(equation, wording.precision), []
+    summands = _summands(printed.terms, wording)
     if printed.intercept != 0 or not summands:
         summands.insert(0, (printed.intercept, ""))
     parts = [f"{quoted(printed.target)} =", *_sum(summands)]
-    if printed.hidden:
-        mean, n = printed.hidden_mean, len(printed.hidden)
-        count = counted(n, "smaller term adds", "smaller terms add")
-        sign = "-" if mean < 0 else "+"
-        parts.append(f"{sign} {number(abs(mean))} (what {count} on average)")
-    return parts
+    return [*parts, stands_in] if hidden else parts
+
+
+def _summands(terms: Sequence[Term], wording: Wording) -> list[tuple[float, str]]:
+    return [(term.factor, term_words(term, wording.max_categories)) for term in terms]
 
 
 def term_words(term: Term, max_categories: int | None = MAX_CATEGORIES) -> str:

@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import expit, log_expit, log_softmax, logit
 
-from secret_jax.losses.interface import LEAST_SHARE, Likelihood, Loss, Pair
+from secret_jax.losses.interface import LEAST_SHARE, Likelihood, Loss, Pair, logistic
+from secret_jax.runtime.linalg import AnyArray
 
 # Where a probability is this close to 0 or 1 a parabola is too flat to step by.
 _LEAST_CURVATURE = 1e-4
@@ -149,8 +150,8 @@ class CumulativeLogits(Likelihood):
     def meaning(self, name: str, several: bool) -> str:
         return f"probability of {name}: 1 / (1 + exp(-log-odds))"
 
-    def prediction(self, value: np.ndarray) -> np.ndarray:
-        return expit(value)
+    def prediction(self, value: AnyArray) -> AnyArray:
+        return logistic(value)
 
     def losses(self, targets: np.ndarray, value: np.ndarray) -> np.ndarray:
         return -targets * log_expit(value) - (1.0 - targets) * log_expit(-value)

@@ -15,6 +15,7 @@ from jaxtyping import Float
 from scipy.special import expit, softmax
 from scipy.stats import norm
 
+from secret_jax.runtime.linalg import AnyArray, namespace
 from secret_jax.runtime.values import Value
 
 Link = Literal["identity", "exponential", "softmax", "clip"]
@@ -118,13 +119,16 @@ class Loss(Value, ABC):
         """How the prediction of ``name`` follows from raw ones; empty if plainly."""
         return ""
 
-    def prediction(self, value: Rows) -> Rows:
+    def prediction(self, value: AnyArray) -> AnyArray:
         """Apply the inverse link: raw predictions to units of the encoded targets."""
+        xp = namespace(value)
         if self.link == "exponential":
-            return np.exp(np.minimum(value, HIGHEST_LOG))
+            return xp.exp(xp.minimum(value, HIGHEST_LOG))
+        if self.link == "softmax" and value.shape[1] == 1:
+            return logistic(value)
         if self.link == "softmax":
-            return expit(value) if value.shape[1] == 1 else softmax(value, axis=1)
-        return np.clip(value, 0.0, 1.0) if self.link == "clip" else value
+            return (softmax if xp is np else jax.nn.softmax)(value, axis=1)
+        return xp.clip(value, 0.0, 1.0) if self.link == "clip" else value
 
     @abstractmethod
     def losses(self, targets: Rows, value: Rows) -> Rows:
@@ -309,6 +313,11 @@ class OfLosses(Value):
         loss = options["leaf"].loss
         known = self.knows(loss)
         return "" if known else f"another one: it is not defined for {loss!r}"
+
+
+def logistic(value: AnyArray) -> AnyArray:
+    """Probabilities of log-odds, of NumPy or of JAX."""
+    return expit(value) if namespace(value) is np else jax.nn.sigmoid(value)
 
 
 def quantile(values: OfRows, weight: OfRows, level: float) -> float:

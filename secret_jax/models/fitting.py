@@ -11,7 +11,7 @@ from jaxtyping import Float
 from scipy.optimize import lsq_linear
 
 from secret_jax.data.encoding import RowSource
-from secret_jax.data.rows import Rows, join
+from secret_jax.data.rows import Rows, are_ones, join
 from secret_jax.losses.interface import Loss
 from secret_jax.models.interface import (
     LeafModel,
@@ -37,7 +37,7 @@ from secret_jax.runtime.shapes import Scratch, slice_positions
 from secret_jax.tree.reshape import joined, separated
 from secret_jax.tree.routing import apply, values
 from secret_jax.tree.structure import Tree
-from secret_jax.tree.totals import in_slices
+from secret_jax.tree.totals import in_slices, leaf_totals
 from secret_jax.tree.walk import descend
 
 # Of parts with no more rows all trees are looked at together.
@@ -159,19 +159,46 @@ def remeasured(tree: Tree, rows: Rows, leaf: LeafModel) -> Tree:
 
 def node_statistics(tree: Tree, rows: Rows | Sequence[RowSource]) -> NodeStatistics:
     """Compute the statistics of every node in one pass over rows, or over sources."""
-    sources = [rows] if isinstance(rows, Rows) else rows
-    if isinstance(rows, Rows) and _by_programs(rows):
-        return _added_up(tree, [resident_statistics(tree, rows)])
+    return counted_statistics(tree, rows)[0]
+
+
+def counted_statistics(
+    tree: Tree, rows: Rows | Sequence[RowSource]
+) -> tuple[NodeStatistics, np.ndarray]:
+    """Compute `node_statistics`, and the number of rows as given, (n_nodes,), int64."""
     n_regressors, scratch = tree.schema.n_regressors, Scratch()
+    counts = np.zeros(tree.n_nodes)
 
-    def of_block(rows: Rows) -> tuple[np.ndarray, NodeStatistics]:
-        if not isinstance(rows.table.x, np.ndarray):
-            return resident_statistics(tree, rows)
-        leaf = apply(tree, rows.table, scratch)
-        return group_statistics(rows, n_regressors, leaf, tree.n_nodes, scratch)
+    def of_block(rows: Rows) -> tuple[np.ndarray, np.ndarray, NodeStatistics]:
+        if by_programs or not isinstance(rows.table.x, np.ndarray):
+            leaf, (node, found) = None, resident_statistics(tree, rows)
+        else:
+            leaf = apply(tree, rows.table, scratch)
+            node, found = group_statistics(
+                rows, n_regressors, leaf, tree.n_nodes, scratch
+            )
+        if rows.times is None and are_ones(rows.weight):
+            return node, found.weight, found
+        leaf = apply(tree, rows.table) if leaf is None else leaf
+        times = np.where(rows.weight > 0, rows.n_given, 0.0)  # others are padding
+        return node, np.bincount(leaf, times, tree.n_nodes)[node], found
 
-    blocks = (source.blocks(of_block, BLOCK_ROWS) for source in sources)
-    return _added_up(tree, itertools.chain.from_iterable(blocks))
+    by_programs = isinstance(rows, Rows) and _by_programs(rows)
+    if isinstance(rows, Rows):
+        parts = (
+            [[of_block(rows)]] if by_programs else [rows.blocks(of_block, BLOCK_ROWS)]
+        )
+    else:
+        parts = (source.blocks(of_block, BLOCK_ROWS) for source in rows)
+
+    def blocks() -> Iterator[tuple[np.ndarray, NodeStatistics]]:
+        for node, count, found in itertools.chain.from_iterable(parts):
+            counts[node] += count
+            yield node, found
+
+    statistics = _added_up(tree, blocks())
+    # Parts of a row that repeats, which are held out in turn, add up to whole rows.
+    return statistics, np.rint(leaf_totals(tree, counts)).astype(np.int64)
 
 
 def _by_programs(rows: Rows) -> bool:
@@ -208,6 +235,7 @@ def with_models(
         standard_error=np.full(models.coefficient.shape, np.nan),
         clip_margin=leaf.clip_margin,
         loss=leaf.loss,
+        n_rows=np.rint(summary.weight).astype(np.int64),
         **summary._asdict(),
     )
     if leaf.loss.least_squares:

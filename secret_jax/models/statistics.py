@@ -175,9 +175,8 @@ def group_statistics(
     x[:, :n_regressors] = rows.table.on_host().x[:, :n_regressors]
     x[:, n_regressors:] = 1.0
     edges = (stop - count)[occupied], stop[occupied]
-    _, targets, weight, _ = rows
     return occupied, slice_statistics(
-        x, None, targets, weight, n_regressors, order, *edges, scratch
+        x, None, rows.targets, rows.weight, n_regressors, order, *edges, scratch
     )
 
 

@@ -87,8 +87,8 @@ def unit_vectors(vectors: AnyArray) -> AnyArray:
     return xp.where(sound, vectors / xp.where(length > 0, length, 1.0), 0.0)
 
 
-def unit_vector(vector: Array) -> Array:
-    """One of `unit_vectors`, also within kernels."""
+def _unit_vector(vector: Array) -> Array:
+    """One of `unit_vectors`."""
     square = jnp.sum(vector**2)
     return jnp.where(jnp.isfinite(square), safe_divide(vector, jnp.sqrt(square)), 0.0)
 
@@ -274,14 +274,12 @@ def leading_eigenvectors(
         order = np.argsort(-size, axis=-1, stable=True)[..., :n]
         vector = np.where(size > 0, vector, 0.0)
         return np.swapaxes(np.take_along_axis(vector, order, axis=-1), -1, -2)
-    found = each(lambda matrix: by_powers(matrix, n), matrix.ndim - 2)(matrix)
+    found = each(lambda matrix: _by_powers(matrix, n), matrix.ndim - 2)(matrix)
     return found[..., :n, :]
 
 
-def by_powers(
-    matrix: Float[Array, "m m"], n: int, product: Callable[..., Array] = small_matmul
-) -> Float[Array, "m m"]:
-    """`leading_eigenvectors` of one matrix in the first rows, also within kernels."""
+def _by_powers(matrix: Float[Array, "m m"], n: int) -> Float[Array, "m m"]:
+    """`leading_eigenvectors` of one matrix in the first rows."""
     index = jnp.arange(len(matrix))
     row, column = index[:, None], index[None]
 
@@ -296,7 +294,7 @@ def by_powers(
         power = rest = normed(rest)
         for i in range(_N_SQUARINGS):
             power = normed(power) if i and not i % together else power
-            power = product(power, power)
+            power = small_matmul(power, power)
         # Nearly v v': every column is along v, none is longer than the diagonal says.
         size = jnp.sum(jnp.where(row == column, power, 0.0), axis=0)
         longest = row == jnp.argmax(size, axis=0)
@@ -306,10 +304,10 @@ def by_powers(
         image = jnp.sum(rest * vector[None], axis=1)
         size = jnp.sqrt(safe_divide(jnp.sum(image**2), jnp.sum(vector**2)))
         size = jnp.where(jnp.sum(image * vector) >= 0, size, -size)
-        vector = unit_vector(image + size * vector)
+        vector = _unit_vector(image + size * vector)
         outside = jnp.where(row == column, 1.0, 0.0)
         outside = outside - vector[:, None] * vector[None]
-        rest = product(outside, product(rest, outside))
+        rest = small_matmul(outside, small_matmul(rest, outside))
         found = jnp.where(row == number, vector[None], found)
     return found
 

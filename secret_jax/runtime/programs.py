@@ -28,19 +28,21 @@ MOST_MAPS = 16_000
 _MAPS = Path("/proc/self/maps")
 
 
-def _small_steps(platform: str) -> dict[str, bool | int]:
-    """Compiler options for programs that are chains of many small steps.
+def _compiler_options(platform: str, small_steps: bool) -> dict[str, bool | int]:
+    """Compiler options for programs, and for those that are chains of small steps.
 
-    On GPUs their many tiny products are not worth a search for the best kernel. On
-    processors XLA's older code generator makes faster ones, in half the time
-    (measured with jaxlib 0.10.2). It is gone from 0.11.1 on (tried with 0.11.0, 0.11.1,
-    0.11.2 and 0.12.0), and an option that is not known is an error.
+    On GPUs nothing is tuned: which kernel of a product is the fastest is timed, so
+    every process could choose another one, with another order of sums and another tree,
+    and the search triples the time of compiling. On processors XLA's older code
+    generator makes faster small steps, in half the time (measured with jaxlib 0.10.2).
+    It is gone from 0.11.1 on (tried with 0.11.0, 0.11.1, 0.11.2 and 0.12.0), and an
+    option that is not known is an error.
     """
     from jaxlib.version import __version_info__
 
     if platform in ("gpu", "cuda"):
         return {"xla_gpu_autotune_level": 0}
-    if platform != "cpu":
+    if platform != "cpu" or not small_steps:
         return {}
     options: dict[str, bool | int] = {
         "xla_backend_optimization_level": OPTIMIZATION_LEVEL
@@ -156,12 +158,11 @@ class Program:
 
     def jitted(self, *arguments: Any) -> Any:
         """Jitted function, with compiler options where it is a program of its own."""
-        if not self._small_steps:
-            return self._jits[""]
         inside = any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(arguments))
         platform = "" if inside else chosen_device().platform
         if platform not in self._jits:
-            self._jits[platform] = self._jit(compiler_options=_small_steps(platform))
+            options = _compiler_options(platform, self._small_steps)
+            self._jits[platform] = self._jit(compiler_options=options or None)
         return self._jits[platform]
 
     @property

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import functools
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from copy import copy
+from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import jax
@@ -98,7 +99,7 @@ class Level:
         In standardised units.
     weight : row array of shape (rows,), float32
     min_weight : Array of shape (n_nodes,), float32
-        Least weight on each side of a split.
+        Least weight on each side of a split, less the rounding of sums in float32.
     random : Array of shape (n_nodes, n_random), float32
         The nodes' own numbers in (0, 1), as many as the finder asked for.
     model : Array of shape (n_nodes, n_outputs, 1 + n_regressors), float32
@@ -260,6 +261,11 @@ class SplitFinder(Value, ABC):
     what else ``level.rows`` has, are those of one: only the verbs sum over all, and
     conditions of loops are to be made of their sums. Others are searched on the host.
     """
+    of_host: ClassVar[tuple[str, ...]] = "max_samples", "min_gain", "fixed_splits"
+    """Fields that the search does not read: no program depends on them."""
+    computed_with: ClassVar[tuple[str, ...]] = ()
+    """Fields that the search computes with, and on which no Python branch depends:
+    programs take these numbers as arguments."""
 
     @abstractmethod
     def find(self, level: Level) -> Split:
@@ -272,6 +278,22 @@ class SplitFinder(Value, ABC):
         """
         missing = "mean" if options.missing == "learn" else options.missing
         return replace(options, missing=missing, category_indicators=False)
+
+    def without_numbers(self) -> Any:
+        """With the default of every field on which no program depends."""
+        names = {*self.of_host, *self.computed_with}
+        own = {f.name: f.default for f in fields(self) if f.name in names}
+        return replace(self, **own)
+
+    def numbers(self) -> np.ndarray:
+        """Fields that are arguments of programs, float32."""
+        return np.array([getattr(self, name) for name in self.computed_with], "f4")
+
+    def with_numbers(self, numbers: AnyArray) -> Any:
+        """With such fields, within a program."""
+        found = copy(self)  # by no constructor: what is traced has another type
+        vars(found).update(zip(self.computed_with, numbers, strict=True))
+        return found
 
     @property
     def node_model(self) -> LeafModel | None:
@@ -343,11 +365,15 @@ class OneNodeFinder(SplitFinder):
             own = {name: getattr(part, name) for name in _OF_ROWS + _OF_NODES + _STATIC}
             for name in _OF_ROWS:
                 own[name] = np.moveaxis(part.rows.head(own[name], width), -1, 1)
-            found.append(_splits(Node(**own), level.roles, finder=self))
+            arguments = Node(**own), level.roles, self.numbers()
+            found.append(_splits(*arguments, finder=self.without_numbers()))
         first = np.unique(np.concatenate(nodes), return_index=True)[1]
         return jax.tree.map(lambda *a: np.concatenate(a)[first], *found)
 
 
 @program(static_argnames=("finder",))
-def _splits(nodes: Node, roles: Roles, finder: OneNodeFinder) -> Split:
+def _splits(
+    nodes: Node, roles: Roles, numbers: AnyArray, *, finder: OneNodeFinder
+) -> Split:
+    finder = finder.with_numbers(numbers)
     return jax.vmap(lambda node: finder(replace(node, roles=roles)))(nodes)

@@ -17,7 +17,6 @@ import numpy as np
 import scipy.special
 from jaxtyping import Bool, Float
 
-from secret_jax.data.kernels import reads_once
 from secret_jax.runtime.linalg import (
     AnyArray,
     guarded_solve,
@@ -26,7 +25,6 @@ from secret_jax.runtime.linalg import (
     taken,
     unit_vectors,
 )
-from secret_jax.splits.em_kernel import products_about
 from secret_jax.splits.interface import Level, Split
 from secret_jax.tree.structure import SplitKind
 from secret_jax.tree.walk import goes_left
@@ -344,11 +342,6 @@ def _oblique(
 
 def _within(rows: Any, of_nodes: Any, arrays: Any) -> tuple[AnyArray]:
     """Scatter about the means of the classes, in units of the node."""
-    if reads_once(rows, 1 + arrays[0].shape[-2]):
-        shift, mean, unit = of_nodes
-        centers = shift[:, None], mean
-        found, _ = products_about(rows, centers, arrays[:1], arrays[1])
-        return (found[..., 1:, 1:].sum(axis=1) * unit[:, None] * unit[:, :, None],)
     centred = _centred(rows, of_nodes[:2], arrays[0])
     centred = centred * rows.spread(of_nodes[2])[..., None, :, :]
     weighted = arrays[1][..., :, None, :] * centred

@@ -24,12 +24,6 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from secret_jax.data.kernels import (
-    by_blocks,
-    products_by_blocks,
-    reads_once,
-    squares_by_blocks,
-)
 from secret_jax.runtime.linalg import (
     AnyArray,
     inverse_cholesky,
@@ -37,13 +31,6 @@ from secret_jax.runtime.linalg import (
     namespace,
     safe_divide,
     where_each,
-)
-from secret_jax.splits.em_kernel import (
-    MOST_ELIMINATED,
-    densities,
-    moments_and_likelihood,
-    products_about,
-    shares,
 )
 from secret_jax.splits.interface import Level, write_nodes
 from secret_jax.splits.labelled import DEPENDENT
@@ -72,26 +59,6 @@ class LogForms(NamedTuple):
 
     constant: AnyArray  # (n_nodes, ..., 2), up to what both have in common
     factor: AnyArray  # (n_nodes, ..., 2, n_dimensions, 1 + n_dimensions)
-
-    def densities(
-        self, rows: Any, z: Float[AnyArray, "... n_joint rows"]
-    ) -> tuple[AnyArray, AnyArray]:
-        r"""Joint log-densities :math:`\log \alpha_i p_i(z)` of rows, (..., rows) each.
-
-        ``z``: as in `MixtureRows`. The axes of several mixtures stand before the rows.
-        """
-        n_nodes, *shape, n_joint = self.factor.shape
-        if by_blocks(rows, n_joint):
-            flat = self.factor.reshape(n_nodes, -1, *self.factor.shape[-2:])
-            squares = squares_by_blocks(rows, flat, z)
-            squares = squares.reshape(len(z), *shape[:-1], -1)
-        else:
-            flat = self.factor.reshape(n_nodes, -1, n_joint)
-            scaled = rows.transformed(flat, z)
-            scaled = scaled.reshape(*scaled.shape[:-2], *shape, scaled.shape[-1])
-            squares = (scaled * scaled).sum(axis=-2)
-        both = rows.spread(self.constant) - 0.5 * squares
-        return both[..., 0, :], both[..., 1, :]
 
 
 class MixtureRows(NamedTuple):
@@ -139,30 +106,17 @@ def whiten(level: Level) -> Whitened:
     # Moments about the first row: an offset does not eat the digits.
     first = [rows.head(array, 1)[..., 0] for array in arrays[:2]]
     shift = xp.concatenate(first, axis=-1)
-    once = reads_once(rows, 1 + shift.shape[-1])
-
-    def about(center: AnyArray, *matrix: AnyArray) -> tuple[AnyArray, AnyArray]:
-        given = (level.x, level.targets), level.weight[:, None]
-        found, z = products_about(rows, [center[:, None]], *given, *matrix)
-        return found[:, 0], z
-
     weight, moment = rows.total(_moments, (shift,), arrays)
     mean = shift + safe_divide(moment, weight[:, None])
-    if once:
-        scatter = about(mean)[0][:, 1:, 1:]
-    else:
-        (scatter,) = rows.total(_scatter, (mean,), arrays)
+    (scatter,) = rows.total(_scatter, (mean,), arrays)
     covariance = safe_divide(scatter, weight[:, None, None])
     deviation = xp.sqrt(xp.diagonal(covariance, axis1=-2, axis2=-1))
     deviation = xp.where(deviation > 0, deviation, 1.0)
     correlation = covariance / deviation[:, :, None] / deviation[:, None, :]
     whitener, active = inverse_cholesky(correlation, DEPENDENT)
     scaled = whitener / deviation[:, None, :]
-    if once:
-        total, z = about(mean, scaled)
-    else:
-        (z,) = rows.each(_coordinates, (mean, scaled), arrays)
-        (total,) = rows.total(moments_of, (), (z, level.weight))
+    (z,) = rows.each(_coordinates, (mean, scaled), arrays)
+    (total,) = rows.total(moments_of, (), (z, level.weight))
     whitened = MixtureRows(rows, z, level.weight, total, active)
     return Whitened(whitened, mean, deviation, correlation, whitener)
 
@@ -245,57 +199,12 @@ def maximise(
     return LogForms(constant, factor), mass[..., 0], penalty
 
 
-def expect(
-    rows: Any, forms: Sequence[AnyArray], arrays: Sequence[AnyArray]
-) -> tuple[AnyArray, AnyArray]:
-    """Moments of the first component, and the log-likelihood (E step).
-
-    ``forms``: fields of `LogForms`, with an axis of starts; ``arrays``: z and the
-    weight of the rows. Returns (n_nodes, n_starts, n_joint, n_joint) and (n_nodes,
-    n_starts).
-    """
-    xp, (z, weight) = rows.xp, arrays
-    if reads_once(rows, z.shape[-2]):
-        return moments_and_likelihood(rows, forms, arrays)
-    first, second = LogForms(*forms).densities(rows, z)
-    share, both = shares(first - second)
-    likelihood = xp.maximum(first, second) + xp.log(both)
-    weight = weight[..., None, :]
-    if xp is np or by_blocks(rows, z.shape[-2]):
-        return products(rows, share * weight, z), rows.sums(likelihood * weight)
-    # In one product, whose column of the one in z has the sums.
-    by = _by_row(share * weight, z)
-    found = rows.products(xp.concatenate([by, likelihood * weight], axis=-2), z)
-    n_starts, n_joint = share.shape[-2], z.shape[-2]
-    moments = found[:, : n_starts * n_joint]
-    moments = moments.reshape(-1, n_starts, n_joint, n_joint)
-    return moments, found[:, n_starts * n_joint :, 0]
-
-
-def products(
-    rows: Any, weight: Float[AnyArray, "... n_starts rows"], z: AnyArray
-) -> Float[AnyArray, "n_nodes n_starts n_joint n_joint"]:
-    """Products of (1, z) with itself, by several weights."""
-    n_starts, n_joint = weight.shape[-2], z.shape[-2]
-    if by_blocks(rows, n_joint):
-        return products_by_blocks(rows, weight, z)
-    found = rows.products(_by_row(weight, z), z)
-    return found.reshape(-1, n_starts, n_joint, n_joint)
-
-
-def _by_row(weight: AnyArray, z: AnyArray) -> AnyArray:
-    """(1, z) by several weights, one after the other."""
-    weighted = weight[..., None, :] * z[..., None, :, :]
-    *lead, n_starts, n_joint, n_rows = weighted.shape
-    return weighted.reshape(*lead, n_starts * n_joint, n_rows)
-
-
 def fit_mixtures(
     known: MixtureRows,
     moments: Float[AnyArray, "n_nodes n_starts n_joint n_joint"],
     *,
     max_iter: int,
-    tolerance: float,
+    tolerance: AnyArray | float,
     floor: float,
 ) -> MixtureFit:
     """Fit two Gaussians to the whitened rows of every node, from several starts.
@@ -307,19 +216,14 @@ def fit_mixtures(
     its covariance would be singular.
     """
     xp, shape, dtype = known.rows.xp, moments.shape[:2], moments.dtype
-    in_kernel = known.rows.triton and moments.shape[-1] <= MOST_ELIMINATED
 
     def proceeds(fit: MixtureFit) -> AnyArray:
         return (fit.status == _RUNNING) & (fit.n_iterations < max_iter)
 
     def step(known: MixtureRows, fit: MixtureFit, going: AnyArray) -> MixtureFit:
-        if in_kernel:
-            *new, mass, penalty = densities(fit.moments, known, floor, going, fit.forms)
-            forms = LogForms(*new)
-        else:
-            forms, mass, penalty = maximise(fit.moments, known, floor)
+        forms, mass, penalty = maximise(fit.moments, known, floor)
         arrays = known.z, known.weight
-        found = known.rows.total(expect, forms, arrays, going.any(axis=-1))
+        found = known.rows.expectation(forms, *arrays, going.any(axis=-1))
         objective = found[1] / known.total[:, :1, 0] - penalty
         sound = (mass > known.n_active[:, None]) & xp.isfinite(objective)
         objective = xp.where(sound, objective, -xp.inf)
@@ -330,8 +234,7 @@ def fit_mixtures(
         new = MixtureFit(forms, found[0], objective, fit.n_iterations + 1, status)
         if xp is np and going.all():
             return new
-        kept = jax.tree.map(lambda *pair: where_each(going, *pair), new, fit)
-        return kept._replace(forms=forms) if in_kernel else kept
+        return jax.tree.map(lambda *pair: where_each(going, *pair), new, fit)
 
     n_joint = moments.shape[-1]
     constant = xp.zeros((*shape, 2), dtype)

@@ -14,12 +14,12 @@ from typing import Annotated, Any, ClassVar, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Float, Int
 
-from secret_jax.data.kernels import matrices_fit, reads_once, weighted_products
 from secret_jax.data.learning import ColumnOptions
 from secret_jax.models.ridge import Ridge
 from secret_jax.runtime.linalg import (
     AnyArray,
     definite_solve,
+    inverse_cholesky,
     largest,
     leading_eigenvectors,
     matmul,
@@ -30,7 +30,6 @@ from secret_jax.runtime.linalg import (
     where_each,
 )
 from secret_jax.runtime.values import POSITIVE, TupleOf, at_least, real
-from secret_jax.splits import rss_kernel
 from secret_jax.splits.axis import split_of
 from secret_jax.splits.interface import Level, Split, SplitFinder
 from secret_jax.splits.labelled import oriented
@@ -48,7 +47,6 @@ from secret_jax.splits.rss_nodes import (
     cuts_of,
     exact_sides,
     gains_of_cuts,
-    inverted_roots,
     prepared,
 )
 
@@ -59,8 +57,6 @@ _SPARSE_LOSS = 0.05
 _MOST_BENDING = 3.0
 # A hinge step counts a row at most so many times as much as the mean row.
 _MOST_WEIGHT = 4.0
-# Outputs whose Hessians one program has in its registers.
-_MOST_TOGETHER = 4
 
 
 @runtime_checkable
@@ -150,6 +146,8 @@ class RssSplits(SplitFinder):
     proposals: tuple[Proposal, ...] = ()
 
     compiled: ClassVar[bool] = True
+    of_host: ClassVar = (*SplitFinder.of_host, "gcv_factor")
+    computed_with: ClassVar = "ridge", "least_share"
 
     def columns_for(self, options: ColumnOptions) -> ColumnOptions:
         """As they are given."""
@@ -172,11 +170,9 @@ class RssSplits(SplitFinder):
         further model are expected to save by chance alone.
         """
         nodes = prepared(level, self.ridge, self.most_regressors)
-        if self.least_share:
-            least = level.rows.xp.maximum(
-                nodes.min_weight, self.least_share * nodes.total
-            )
-            nodes = nodes._replace(min_weight=least)
+        least = self.least_share * nodes.total
+        least = level.rows.xp.maximum(nodes.min_weight, least)
+        nodes = nodes._replace(min_weight=least)
         oblique = level.any_oblique and level.x.shape[-2] > 1
         direction = proposed(nodes, oblique, self)
         attributes = attributes_of(level, nodes, direction, self.n_thresholds)
@@ -258,10 +254,7 @@ def _in_few(
     nodes: Nodes, direction: AnyArray, n_kept: Any, options: RssSplits
 ) -> AnyArray:
     """Directions in few of the columns, oriented."""
-    given = direction, nodes.covariance, n_kept, options.ridge
-    if matrices_fit(nodes.rows, direction.shape[-1]):
-        return rss_kernel.sparse(*given)
-    return oriented(sparse(*given))
+    return oriented(sparse(direction, nodes.covariance, n_kept, options.ridge))
 
 
 def _whitener(nodes: Nodes, options: RssSplits) -> AnyArray:
@@ -271,7 +264,7 @@ def _whitener(nodes: Nodes, options: RssSplits) -> AnyArray:
     first = 1 + nodes.n_outputs
     covariance = nodes.gram[:, first:, first:] / nodes.total[:, None, None]
     penalty = options.ridge * np.eye(nodes.n_coordinates, dtype=covariance.dtype)
-    return inverted_roots(nodes.rows, covariance + penalty)
+    return inverse_cholesky(covariance + penalty, 0.0)[0]
 
 
 def _in_columns(nodes: Nodes, coordinates: AnyArray, options: RssSplits) -> AnyArray:
@@ -290,22 +283,16 @@ def _hessian(nodes: Nodes, options: RssSplits) -> AnyArray:
     rows, xp, n = nodes.rows, nodes.rows.xp, nodes.n_outputs
     total = nodes.total[:, None, None, None]
     bounded = xp.clip(nodes.design[..., :n, :], -_MOST_BENDING, _MOST_BENDING)
-    if reads_once(rows, nodes.gram.shape[-1] - n):
-        by = nodes.weight[..., None, :] * bounded
-        sums = weighted_products(rows, by, nodes.design, slice(n, None)) / total
-    else:
-        weighted = nodes.weight[..., None, :] * nodes.design[..., n:, :]
-        by = bounded[..., :, None, :] * weighted[..., None, :, :]
-        flat = by.reshape(*by.shape[:-3], -1, by.shape[-1])
-        sums = rows.products(flat, nodes.design)[..., n:]
-        sums = sums.reshape(len(sums), n, -1, sums.shape[-1]) / total
+    weighted = nodes.weight[..., None, :] * nodes.design[..., n:, :]
+    by = bounded[..., :, None, :] * weighted[..., None, :, :]
+    flat = by.reshape(*by.shape[:-3], -1, by.shape[-1])
+    sums = rows.products(flat, nodes.design)[..., n:]
+    sums = sums.reshape(len(sums), n, -1, sums.shape[-1]) / total
     # The one comes first: of the bounded residuals about their means.
     about = sums[:, :, :1, :1] * nodes.gram[:, None, n:, n:] / total
     hessian = (sums - about)[:, :, 1:, 1:]
     whitener = _whitener(nodes, options)
     n_leading = min(options.n_hessian, nodes.n_coordinates)
-    if matrices_fit(rows, nodes.n_coordinates) and n <= _MOST_TOGETHER:
-        return rss_kernel.bent_most(hessian, whitener, n_leading)
     whitened = matmul(whitener[:, None], hessian)
     whitened = matmul(whitened, xp.swapaxes(whitener, 1, 2)[:, None])
     if nodes.n_outputs == 1:
@@ -332,11 +319,6 @@ def _hinge(nodes: Nodes, best: Best, options: RssSplits) -> AnyArray:
     size = nodes.weight * xp.minimum(size, rows.spread(cap))
     first = xp.where(advantage > 0, size, 0.0)[..., None, :]
     ridge = options.ridge + ROUNDING
-    if reads_once(rows, nodes.gram.shape[-1] - n):
-        by = xp.concatenate([first, size[..., None, :]], axis=-2)
-        sums = weighted_products(rows, by, nodes.design, slice(n, None))
-        normal = rss_kernel.discriminant(sums, ridge)
-        return _in_columns(nodes, normal[:, None, 1:], options)
     by = [first, size[..., None, :] * nodes.design[..., n:, :]]
     sums = rows.products(xp.concatenate(by, axis=-2), nodes.design)[..., n:]
     of_class = xp.stack([sums[:, 0], sums[:, 1] - sums[:, 0]], axis=1)
@@ -395,7 +377,7 @@ def sparse(
     direction: Float[AnyArray, "... n_directions n_attributes"],
     covariance: Float[AnyArray, "... n_attributes n_attributes"],
     n_kept: int | Int[np.ndarray, " n_directions"],
-    ridge: float,
+    ridge: AnyArray | float,
 ) -> Float[AnyArray, "... n_directions n_attributes"]:
     """The directions in few attributes that come closest to given ones, of any length.
 

@@ -239,7 +239,7 @@ def best_attribute(
     attributes: AttributeCuts,
     nodes: Nodes,
     n_finalists: int,
-    ridge: float,
+    ridge: AnyArray | float,
     *,
     alone: bool,
 ) -> Best:

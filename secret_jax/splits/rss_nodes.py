@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Array, Bool, Float
 
-from secret_jax.data.kernels import matrices_fit, reads_once, weighted_products
 from secret_jax.data.ragged import sorted_pairs
 from secret_jax.runtime.linalg import (
     AnyArray,
@@ -25,7 +25,6 @@ from secret_jax.runtime.linalg import (
     small_matmul,
     taken,
 )
-from secret_jax.splits import rss_kernel
 from secret_jax.splits.interface import Level
 
 # Below this deviation, in units of the whole table, an attribute is constant.
@@ -39,9 +38,6 @@ _MOST_SPENT = 0.25
 # A quantile of 128 rows is off by some 4 % of the rows: less than the 6 % that sixteen
 # thresholds lie apart.
 _QUANTILE_ROWS = 128
-# Of the least weight of a side rounding forgives no more than leaves this share: with
-# more a whole row could be missing.
-_LEAST_ASKED = 0.999
 # A direction that the models nearly span: beyond it the side's covariance, as the
 # closed formula takes it to be, would be singular.
 _MOST_NARROW = 0.99
@@ -81,8 +77,7 @@ class Nodes(NamedTuple):
     whitener: AnyArray
     # (n_nodes, n_columns, n_model): covariance of z with whitened coordinates.
     cross: AnyArray
-    # (n_nodes,): less what sums in float32 may fall short by; growth weighs exactly.
-    min_weight: AnyArray
+    min_weight: AnyArray  # (n_nodes,)
     combined: AnyArray  # (n_nodes, n_columns): 1 where a direction may go, else 0
 
     @property
@@ -112,7 +107,7 @@ class Nodes(NamedTuple):
         return self.rows.transformed(direction, self.design)
 
 
-def prepared(level: Level, ridge: float, most_regressors: int) -> Nodes:
+def prepared(level: Level, ridge: AnyArray | float, most_regressors: int) -> Nodes:
     """Standardise and whiten the rows of a level, and sum up their products."""
     rows, xp = level.rows, level.rows.xp
     total, weight = rows.sums(level.weight), level.weight[..., None, :]
@@ -128,7 +123,7 @@ def prepared(level: Level, ridge: float, most_regressors: int) -> Nodes:
     of_model = slice(first, first + n_model)
     penalty = ridge * xp.eye(n_model, dtype=design.dtype)
     of_basis = gram[:, of_model, of_model] / total[:, None, None]
-    whitener = inverted_roots(rows, of_basis + penalty)
+    whitener, _ = inverse_cholesky(of_basis + penalty, 0.0)
     turned = xp.swapaxes(whitener, 1, 2)
     of_white = small_matmul(gram[:, : first - 1, of_model], turned)
     one = gram[:, first - 1]
@@ -159,18 +154,9 @@ def prepared(level: Level, ridge: float, most_regressors: int) -> Nodes:
         loading=loading,
         whitener=whitener,
         cross=small_matmul(cross, turned),
-        min_weight=xp.maximum(
-            level.min_weight - ROUNDING * total, _LEAST_ASKED * level.min_weight
-        ),
+        min_weight=level.min_weight,
         combined=(level.allowed[:, :n_columns] & level.roles.combined).astype(z.dtype),
     )
-
-
-def inverted_roots(rows: Any, matrix: AnyArray) -> AnyArray:
-    """Inverse Cholesky factors of definite matrices of nodes."""
-    if matrices_fit(rows, matrix.shape[-1]):
-        return rss_kernel.inverted_roots(matrix)
-    return inverse_cholesky(matrix, 0.0)[0]
 
 
 def _standardised(
@@ -181,10 +167,7 @@ def _standardised(
     residual, x, center, offset = _centred(level, total)
     weight, first = level.weight[..., None, :], 1 + residual.shape[-2]
     design = xp.concatenate([residual, xp.ones_like(weight), x], axis=-2)
-    if reads_once(rows, design.shape[-2]):
-        gram = weighted_products(rows, weight, design, slice(None))[:, 0]
-    else:
-        gram = rows.products(weight * design, design)
+    gram = rows.products(weight * design, design)
     variance = xp.diagonal(gram, axis1=1, axis2=2) / total[:, None]
     spread, deviation = variance[:, : first - 1], xp.sqrt(variance[:, first:])
     pure = (spread <= PURE**2).all(axis=1)
@@ -287,11 +270,9 @@ def cuts_of(
     xp, most = rows.xp, min(_QUANTILE_ROWS, rows.longest)
     head, mass = rows.head(values, most), rows.head(weight, most)
     mass = mass if mass.ndim == head.ndim else mass[:, None]
-    if xp is not np:  # all pairs: a sort and what leads to it are many kernels
+    if xp is not np:  # all pairs: a sort takes many steps there
         index = xp.arange(n, dtype=np.float32)
-        if rows.triton and n <= _QUANTILE_ROWS:
-            return rss_kernel.quantiles(mass, head, n, ROUNDING)
-        return rss_kernel.lowest_beyond(mass, head, index, n, ROUNDING)
+        return _lowest_beyond(mass, head, index, n)
     share = (np.arange(n, dtype=np.float32) + np.float32(0.5)) / np.float32(n)
     share[0] = 0.0
     enough = share * xp.sum(mass, axis=-1, keepdims=True) * np.float32(1 - ROUNDING)
@@ -308,6 +289,17 @@ def cuts_of(
         place = np.argmax(below[..., None, :] >= enough[..., None], axis=-1)
     place = np.broadcast_to(np.clip(place, 0, most - 1), (*head.shape[:-1], n))
     return taken(head, place, head.ndim - 1)
+
+
+def _lowest_beyond(mass: Array, head: Array, index: Array, n: int) -> Array:
+    """Values up to which shares of the mass lie, by all pairs of them."""
+    share = jnp.where(index > 0, index + 0.5, 0.0) / n
+    enough = share * jnp.sum(mass, axis=-1, keepdims=True) * (1 - ROUNDING)
+    head = head + jnp.where(mass > 0, 0.0, jnp.inf)
+    upto = head[..., None, :] <= head[..., None]
+    below = jnp.sum(jnp.where(upto, mass[..., None, :], 0.0), axis=-1)
+    found = below[..., None, :] >= enough[..., None]
+    return jnp.min(jnp.where(found, head[..., None, :], jnp.inf), axis=-1)
 
 
 def gains_of_cuts(
@@ -386,7 +378,9 @@ def best_cuts(gain: AnyArray, value: AnyArray) -> tuple[AnyArray, AnyArray]:
 
 
 def exact_sides(
-    nodes: Nodes, left: Bool[AnyArray, "*tiles n_splits n_rows"], ridge: float
+    nodes: Nodes,
+    left: Bool[AnyArray, "*tiles n_splits n_rows"],
+    ridge: AnyArray | float,
 ) -> tuple[AnyArray, AnyArray]:
     """Drops of the penalised residual sum of squares, and the models of both sides.
 
@@ -404,23 +398,16 @@ def exact_sides(
         flat = masked.reshape(*masked.shape[:-3], -1, masked.shape[-1])
         return (rows.products(flat, design),)
 
-    if reads_once(rows, n):
-        weights = xp.where(left, nodes.weight[..., None, :], 0.0)
-        one = weighted_products(rows, weights, nodes.design, slice(n))
-    else:
-        seen = nodes.weight, nodes.design[..., :n, :], left.astype(nodes.design.dtype)
-        (one,) = rows.total(products, (), seen)
-        one = one.reshape(len(one), -1, n, n)
-    if matrices_fit(rows, n):
-        whole = nodes.gram[:, :n, :n], nodes.min_weight
-        return rss_kernel.sides(one, *whole, first, ridge, ROUNDING)
+    seen = nodes.weight, nodes.design[..., :n, :], left.astype(nodes.design.dtype)
+    (one,) = rows.total(products, (), seen)
+    one = one.reshape(len(one), -1, n, n)
     sides = xp.stack([one, nodes.gram[:, None, :n, :n] - one], axis=2)
     weight = sides[..., first, first]
     moment, matrix = sides[..., first:, :first], sides[..., first:, first:]
-    penalty = np.full(n - first, ridge + ROUNDING, matrix.dtype)
-    penalty[0] = ROUNDING
+    is_slope = (np.arange(n - first) > 0).astype(matrix.dtype)
+    penalty = (ridge + ROUNDING) * is_slope + ROUNDING * (1 - is_slope)
     mass = xp.maximum(weight, ROUNDING)[..., None, None]
-    models = definite_solve(matrix + mass * np.diag(penalty), moment)
+    models = definite_solve(matrix + mass * xp.diag(penalty), moment)
     gain = xp.sum(models * moment, axis=(2, 3, 4))
     least = xp.min(weight, axis=2)
     enough = (least >= nodes.min_weight[:, None]) & (least > 0)

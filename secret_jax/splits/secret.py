@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from secret_jax.data.kernels import reads_once
+from secret_jax.data.mixtures import log_densities, shares, weighted_products
 from secret_jax.runtime.linalg import (
     AnyArray,
     guarded_solve,
@@ -24,7 +24,6 @@ from secret_jax.runtime.linalg import (
     where_each,
 )
 from secret_jax.runtime.values import POSITIVE, at_least, real
-from secret_jax.splits.em_kernel import likelier_first, moments_of_sides, shares
 from secret_jax.splits.interface import Level, Split, SplitFinder, write_nodes
 from secret_jax.splits.labelled import best_labelled_split, left_rows
 from secret_jax.splits.mixture import (
@@ -33,7 +32,6 @@ from secret_jax.splits.mixture import (
     MixtureStatus,
     Whitened,
     fit_mixtures,
-    products,
     whiten,
 )
 from secret_jax.tree.structure import SplitKind
@@ -84,6 +82,7 @@ class SecretSplits(SplitFinder):
 
     implies_models: ClassVar[bool] = True
     compiled: ClassVar[bool] = True
+    computed_with: ClassVar = ("tol",)
 
     def n_random(self, n_columns: int) -> int:
         """Two rows for each start of each attempt."""
@@ -132,9 +131,7 @@ def _attempt(finder: SecretSplits, level: Level, attempt: Any) -> tuple[Split, A
     fit = best_fit(finder, level, whitened, attempt)
 
     def labels(rows: Any, forms: Any, arrays: Any) -> tuple[AnyArray]:
-        if reads_once(rows, arrays[0].shape[-2]):
-            return (likelier_first(rows, forms, arrays),)
-        first, second = LogForms(*forms).densities(rows, arrays[0])
+        first, second = log_densities(rows, forms, arrays[0])
         return (rows.xp.where(first > second, arrays[1], 0.0),)
 
     (first,) = rows.each(labels, fit.forms, (whitened.rows.z, level.weight))
@@ -196,12 +193,10 @@ def best_fit(
 def _start(rows: Any, of_nodes: Sequence[Any], arrays: Any) -> tuple[AnyArray]:
     """Moments of the first component by the sides, or distances, of a hyperplane."""
     xp, (form, by_sign), (z, weight) = rows.xp, of_nodes, arrays
-    if reads_once(rows, z.shape[-2]):
-        return (moments_of_sides(rows, of_nodes, arrays),)
     odds = rows.transformed(form, z)
     side = (odds > 0).astype(odds.dtype)
     share = xp.where(rows.spread(by_sign), side, shares(odds)[0])
-    return (products(rows, share * weight[..., None, :], z),)
+    return (weighted_products(rows, share * weight[..., None, :], z),)
 
 
 def implied_models(

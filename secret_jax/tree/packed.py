@@ -204,11 +204,10 @@ class PackedTrees(NamedTuple):
         else:
             number = numbers[self.place[first + self.root]]
             state = self.following[self.root[:, None], number]
-        row, places = xp.arange(n_rows), self.place * n_rows
-        numbers, following = numbers.ravel(), self.following.ravel()
+        following = self.following.ravel()
         for _ in range(len(self.steps) - 1):
-            place = places.take(state, mode="clip") + row
-            number = numbers.take(place, mode="clip").astype(int)
+            place = self.place.take(state, mode="clip")
+            number = _along_rows(numbers, place, xp).astype(int)
             index = (state.astype(int) << n_bits) | number
             state = following.take(index, mode="clip")
         return state
@@ -224,13 +223,27 @@ class PackedTrees(NamedTuple):
         if xp is np:
             np.maximum(value, low, out=value)
             return np.minimum(value, high, out=value)
-        return jnp.clip(value, low, high)
+        return clipped(value, low, high, jnp)
+
+
+def _along_rows(numbers: AnyArray, place: AnyArray, xp: Any) -> Any:
+    """Take from each row's numbers, (n, n_rows), those at places (..., n_rows)."""
+    if xp is np:  # places in all of them: a single index is faster
+        row = np.arange(numbers.shape[1])
+        return numbers.ravel().take(place * len(row) + row, mode="clip")
+    # A program counts in int32, and numbers of many rows are more than that.
+    return jnp.take_along_axis(numbers, place, axis=0, mode="clip")
+
+
+def clipped(value: AnyArray, low: AnyArray, high: AnyArray, xp: Any) -> Any:
+    """Clip values, NaN to ``low``. At an end the slope is that of the end."""
+    return xp.where(value > low, xp.where(value < high, value, high), low)
 
 
 def applied(equation: AnyArray, design: AnyArray) -> Any:
     """Apply an equation of its own to every row, those of NumPy in place."""
     equation *= design
-    return matmul(equation, np.ones(equation.shape[1], np.float32))
+    return matmul(equation, np.ones(equation.shape[1], equation.dtype))
 
 
 def packed_trees(
@@ -375,24 +388,8 @@ def values_of(tree: PackedTrees, x: jax.Array, codes: jax.Array) -> jax.Array:
     return jnp.stack([tree.values(leaf, design, output, jnp) for output in outputs])
 
 
-@program()
-def sum_of_trees(x: jax.Array, codes: jax.Array, packed: Packed) -> tuple[jax.Array]:
-    """Weighted sum of trees, (n_outputs, n_rows).
-
-    ``packed``: stacked trees, their weights, and how many of them count.
-    """
-    trees, steps, n_trees = packed.apart()
-
-    def add(which: jax.Array, total: jax.Array) -> jax.Array:
-        tree = jax.tree.map(lambda array: array[which], trees)
-        return total + steps[which] * values_of(tree, x, codes)
-
-    nothing = jnp.zeros((trees.coefficient.shape[1], x.shape[0]), x.dtype)
-    return (jax.lax.fori_loop(0, n_trees, add, nothing),)
-
-
 def stacked(trees: Sequence[Tree], n_trees: int) -> PackedTrees:
-    """Pack trees for `sum_of_trees`, padded to a number of them."""
+    """Pack trees for programs, one behind the other, padded to a number of them."""
 
     def stack(*arrays: np.ndarray) -> np.ndarray:
         longest = max(map(len, arrays))  # of steps, and of comparisons of one split

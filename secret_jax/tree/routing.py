@@ -11,10 +11,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from secret_jax.data.encoding import Unencoded
-from secret_jax.data.row_programs import Scaling, block_of, in_64_bits, standardised
+from secret_jax.data.encoding import Lying, Unencoded
+from secret_jax.data.row_programs import block_of, encoded_block
 from secret_jax.data.rows import Table
-from secret_jax.data.shards import RowShards, scaling_of
+from secret_jax.data.shards import scaling_of
+from secret_jax.losses.interface import Loss
 from secret_jax.runtime.devices import in_32_bits, on_accelerator, rows_at_once
 from secret_jax.runtime.linalg import AnyArray
 from secret_jax.runtime.packing import Packed
@@ -26,18 +27,18 @@ from secret_jax.runtime.parallel import (
     side_by_side,
 )
 from secret_jax.runtime.programs import program
-from secret_jax.runtime.shapes import Scratch, bucket, next_power_of_two, padded
+from secret_jax.runtime.shapes import Scratch, bucket, next_power_of_two
 from secret_jax.tree.equations import RowBlock, forest_of
-from secret_jax.tree.packed import (
-    PackedTrees,
-    leaf_ids,
-    programmed,
-    stacked,
-    sum_of_trees,
-    values_of,
+from secret_jax.tree.functions import (
+    Model,
+    WeightedTrees,
+    predicted,
+    raw_values,
+    weighted_trees,
 )
+from secret_jax.tree.packed import leaf_ids, programmed
 from secret_jax.tree.reshape import joined
-from secret_jax.tree.soft import mixed, mixed_prediction, shares_of_rows, soft_routing
+from secret_jax.tree.soft import mixed, shares_of_rows, soft_routing
 from secret_jax.tree.structure import Tree, once
 from secret_jax.tree.walk import descend, values_at
 
@@ -76,8 +77,10 @@ def apply(tree: Tree, table: Table, scratch: Scratch | None = None) -> np.ndarra
     return _by_rows(of_rows, table, packed.order.size, (), np.int32)
 
 
-def predict(tree: Tree, table: Table | Unencoded) -> np.ndarray:
+def predict(tree: Tree, table: Table | Unencoded | Lying) -> AnyArray:
     """Predict in the units of the target, (n_rows,) or (n_rows, n_outputs), float64.
+
+    Of rows that lie on devices predictions do as well, float32.
 
     A soft tree mixes the predictions of its leaves by their shares of the row.
     """
@@ -85,6 +88,11 @@ def predict(tree: Tree, table: Table | Unencoded) -> np.ndarray:
     def finish(value: np.ndarray) -> np.ndarray:
         return tree.schema.restore_outputs(tree.loss.prediction(value))
 
+    if isinstance(table, Lying) and tree.loss.link is None:  # it knows NumPy alone
+        table = table.encoded()
+    if isinstance(table, Lying):
+        model = once(tree, soft_routing) if tree.is_soft else TreeSum([tree]).model()
+        return predict_where_they_lie(model, tree.loss, table)
     if tree.is_soft:
         found = finish(values(tree, table))
     else:
@@ -98,10 +106,18 @@ def values(tree: Tree, table: Table | Unencoded) -> np.ndarray:
         return TreeSum([tree]).values(table)
     routing = once(tree, soft_routing)
     if _shape_of(table)[0] > FEW_PAIRS:
-        found = _computed(mixed_prediction, table, tree.n_leaves, routing)
+        found = _computed(predicted, table, tree.n_leaves, routing)
         return np.asarray(found).T.astype(np.float64)
     x, codes = on_host(table)
     return mixed(routing, x.astype(np.float64), codes, np).T
+
+
+def model_of(trees: Sequence[Tree], weight: np.ndarray) -> Model:
+    """Make what programs run of a tree, or of a weighted sum, to be differentiated."""
+    if trees[0].is_soft:
+        return soft_routing(trees[0])
+    n_trees = len(trees)
+    return weighted_trees(trees, weight, n_trees)._replace(n_trees=n_trees)
 
 
 def leaf_shares_of(tree: Tree, table: Table) -> np.ndarray:
@@ -129,35 +145,43 @@ def paths_of(tree: Tree, table: Table) -> np.ndarray:
     return path[:, apply(tree, table)]
 
 
-def predict_where_they_lie(tree: Tree, shards: RowShards) -> jax.Array:
-    """Predict every row with a hard tree of numbers, in float32 on the rows' devices.
+def predict_where_they_lie(model: Model, loss: Loss, rows: Lying) -> jax.Array:
+    """Predict in the units of the target, as `predict`, on the rows' devices.
 
-    ValueError if a row holds a number that is not finite.
+    Rows of a single device go through it in blocks.
     """
-    schema = tree.schema
-    units = np.array([schema.target_centers, schema.target_scales])
-    with in_64_bits():
-        x = schema.in_order(shards.x)
-        value, finite = _predicted(
-            x, scaling_of(schema, shards), once(tree, programmed), units
-        )
-    if not bool(finite):
-        raise ValueError(
-            "X holds values that are no finite numbers; say output='host'."
-        )
-    value = value[: shards.n_rows]
-    return value[:, 0] if tree.n_outputs == 1 else value
+    schema, shards = rows
+    scaling = scaling_of(schema, shards)
+    units = np.array([schema.target_centers, schema.target_scales], np.float32)
+    (_, part), *others = shards.parts
+    with in_32_bits():
+        packed = Packed.of(model)
+        packed = packed if others else jax.device_put(packed, part.sharding)
+
+    def of_block(x: jax.Array, _: slice) -> jax.Array:
+        x = encoded_block(schema.in_order(x), scaling)
+        with in_32_bits():
+            return _predicted(x, packed, units, loss=loss)
+
+    if others:
+        found = of_block(shards.x, slice(None))[:, : shards.n_rows]
+    else:
+        is_sum = isinstance(model, WeightedTrees)
+        n_leaves = model.trees.node.shape[1] if is_sum else len(model.low)
+        width = n_leaves + 4 * schema.n_columns
+        blocks = list(shards.over_blocks(of_block, 4 * width, _usual(width)))
+        found = _in_one(blocks, n_rows=shards.n_rows)
+    return found[0] if len(found) == 1 else found.T
 
 
-@program()
+@program(static_argnames=("loss",))
 def _predicted(
-    x: AnyArray, scaling: Scaling, packed: PackedTrees, units: AnyArray
-) -> tuple[jax.Array, jax.Array]:
-    """Predict every row, shape (n_rows, n_outputs); return also whether x is finite."""
+    x: AnyArray, packed: Packed, units: AnyArray, *, loss: Loss
+) -> jax.Array:
+    """Predict every row, shape (n_outputs, n_rows), float32."""
     codes = jnp.zeros((len(x), 0), jnp.int32)
-    value = values_of(packed, standardised(x, scaling), codes).T.astype(units.dtype)
-    value = (units[0] + units[1] * value).astype(jnp.float32)
-    return value, jnp.isfinite(x).all()
+    value = loss.prediction(raw_values(packed.apart(), x, codes).T)
+    return (units[0] + units[1] * value).T
 
 
 class TreeSum:
@@ -208,12 +232,15 @@ class TreeSum:
 
         Of a table that trees grow from on a device they stay there.
         """
-        trees, n_trees = self.trees, np.int32(len(self.trees))
-        most = 1 if n_trees == 1 else bucket(len(trees), smallest=_FEWEST_TREES)
-        arrays = once(self._tree or self, stacked, trees, most)
-        steps = padded(self.steps.astype(np.float32), most)
-        width = arrays.node.shape[1]
-        return _computed(sum_of_trees, table, width, arrays, steps, n_trees)
+        model = self.model()
+        return _computed(predicted, table, model.trees.node.shape[1], model)
+
+    def model(self) -> WeightedTrees:
+        """What programs run of the sum."""
+        n_trees = len(self.trees)
+        most = 1 if n_trees == 1 else bucket(n_trees, smallest=_FEWEST_TREES)
+        arguments = self.trees, self.steps, most
+        return once(self._tree or self, weighted_trees, *arguments)
 
     def _of_few(self, table: Table) -> np.ndarray:
         n_rows, n_trees = len(table.x), len(self.trees)
@@ -268,12 +295,9 @@ def _computed(
     n_rows, n_columns = _shape_of(table)
     # Memory for the decisions at all splits, but on a processor a cache for few.
     width = n_leaves + 2 * n_columns
-    usual = max(
-        _SMALLEST_BLOCK, min(ROW_BLOCK, next_power_of_two(_BLOCK_NUMBERS // width))
-    )
     grows = isinstance(table, Table) and isinstance(table.codes, jax.Array)
     size = n_rows if grows else bucket(n_rows, smallest=_SMALLEST_BLOCK)
-    size = min(size, rows_at_once(4 * width, usual))
+    size = min(size, rows_at_once(4 * width, _usual(width)))
     with in_32_bits():
         packed = jax.device_put(Packed.of(arrays))
 
@@ -292,6 +316,12 @@ def _computed(
     if not grows:
         return np.concatenate(blocks, axis=-1)
     return blocks[0] if len(blocks) == 1 else _in_one(blocks, n_rows=n_rows)
+
+
+def _usual(width: int) -> int:
+    """Rows of so many values that stay in a processor's cache, a power of two."""
+    n_rows = next_power_of_two(_BLOCK_NUMBERS // width)
+    return max(_SMALLEST_BLOCK, min(ROW_BLOCK, n_rows))
 
 
 @program(static_argnames=("n_rows",))

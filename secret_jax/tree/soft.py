@@ -10,15 +10,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from secret_jax.runtime.linalg import AnyArray, matmul
-from secret_jax.runtime.packing import Packed
-from secret_jax.runtime.programs import program
 from secret_jax.runtime.shapes import next_power_of_two, padded
-from secret_jax.tree.packed import FEWEST
+from secret_jax.tree.packed import FEWEST, clipped
 from secret_jax.tree.structure import SplitKind, Tree
 from secret_jax.tree.totals import way_to
 from secret_jax.tree.walk import goes_left
@@ -128,11 +124,11 @@ def shares_of_rows(routing: SoftRouting, x: AnyArray, codes: AnyArray, xp: Any) 
     is_gate = is_gate & ~xp.isnan(soft)
     hard = xp.where(left, HARD_LOGIT, -HARD_LOGIT)
     logit = xp.where(is_gate, xp.clip(soft, -HARD_LOGIT, HARD_LOGIT), hard)
-    # Sums of logarithms: products of many gates would underflow in the gradient. The
-    # logarithm of the right share is that of the left one minus the logit.
-    log_left = xp.minimum(logit, 0.0) - xp.log(1.0 + xp.exp(-xp.abs(logit)))
-    through = (along.left + along.right).T
-    log_share = matmul(log_left, through) - matmul(logit, along.right.T)
+    # Sums of logarithms: products of many gates would underflow in the gradient. Those
+    # of both sides, as logits of hard splits would round what is beside them.
+    rest = xp.log(1.0 + xp.exp(-xp.abs(logit)))
+    log_left, log_right = xp.minimum(logit, 0.0) - rest, xp.minimum(-logit, 0.0) - rest
+    log_share = matmul(log_left, along.left.T) + matmul(log_right, along.right.T)
     return xp.exp(log_share + along.absent)
 
 
@@ -145,17 +141,9 @@ def mixed(routing: SoftRouting, x: AnyArray, codes: AnyArray, xp: Any) -> Any:
         coefficient = routing.coefficient[:, output]
         with np.errstate(over="ignore", invalid="ignore"):
             value = matmul(regressors, coefficient[:, 1:].T) + coefficient[:, 0]
-        # fmax and fmin also replace what an overflowing sum left of a number.
-        value = xp.fmin(xp.fmax(value, routing.low[:, output]), routing.high[:, output])
+        # Also what an overflowing sum left of a number.
+        value = clipped(value, routing.low[:, output], routing.high[:, output], xp)
         total = xp.sum(shares * value, axis=1)
-        outputs.append(xp.clip(total, routing.lowest[output], routing.highest[output]))
+        ends = routing.lowest[output], routing.highest[output]
+        outputs.append(clipped(total, *ends, xp))
     return xp.stack(outputs)
-
-
-@program()
-def mixed_prediction(
-    x: jax.Array, codes: jax.Array, packed: Packed
-) -> tuple[jax.Array]:
-    """Predict as `mixed`, compiled; ``packed``: a `SoftRouting`."""
-    (routing,) = packed.apart()
-    return (mixed(routing, x, codes, jnp),)

@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Any, NamedTuple, TypeVar, get_type_hints
 
 import numpy as np
-from jaxtyping import Bool, Float32, Float64, Int32
+from jaxtyping import Bool, Float32, Float64, Int32, Int64
 
 from secret_jax.data.schema import TableSchema
 from secret_jax.losses.interface import Loss
@@ -102,7 +102,10 @@ class Tree:
         squared errors of its raw predictions; that of the nearest ancestor with enough
         rows where the node has few.
     weight
-        Sum of the weights of the training rows.
+        Sum of the weights of the training rows, which are scaled to a mean of one, and
+        of which copies of one observation are one.
+    n_rows
+        Number of training rows as they were given, copies and all.
     mean, deviation, center, spread
         Mean and standard deviation of the outputs, and of the regressors, of these.
     standard_error
@@ -125,6 +128,8 @@ class Tree:
         for them.
     longer
         What a longer tree would err. None: no longer one errs less, or it is not known.
+    n_different
+        Number of training rows without copies. None: there are none.
     clip_leaves
         False in a soft tree whose leaves were trained together: they may overshoot
         where they have a small share, so only their mixture is clipped, to the range
@@ -160,6 +165,9 @@ class Tree:
     gain: Float32[np.ndarray, " nodes"]
     stop_reason: Int32[np.ndarray, " nodes"]
     schema: TableSchema = field(repr=False)
+    n_rows: Int64[np.ndarray, " nodes"] = field(
+        default_factory=lambda: np.zeros(0, np.int64)
+    )
     further: Int32[np.ndarray, " further"] = field(
         default_factory=lambda: np.zeros(0, np.int32)
     )
@@ -167,11 +175,15 @@ class Tree:
     bounds: tuple[tuple[float, ...], tuple[float, ...]] | None = None
     full_error: tuple[float, ...] | None = None
     longer: LongerTree | None = None
+    n_different: int | None = None
     clip_leaves: bool = True
     corrects_parent: bool = True
     loss: Loss = SQUARED_ERROR
 
     def __post_init__(self) -> None:
+        if not len(self.n_rows):  # files of older versions do not tell
+            whole = np.rint(self.weight).astype(np.int64)
+            object.__setattr__(self, "n_rows", whole)
         for name in ARRAY_FIELDS:
             array = getattr(self, name).view()
             array.flags.writeable = False
@@ -381,9 +393,9 @@ def _flaw_of_arrays(tree: Tree) -> str:
     sizes["categories"] = max(tree.goes_left.shape[1], sizes["categories"])
     for name, axes in AXES.items():
         array, shape = getattr(tree, name), tuple(sizes[axis] for axis in axes)
-        whole, found = TYPES[name] == "int32", array.dtype
-        wanted = "int32" if whole else "float or bool"
-        right = found == "i4" if whole else found.kind in "fb"
+        whole, found = TYPES[name].startswith("int"), array.dtype
+        wanted = TYPES[name] if whole else "float or bool"
+        right = found == wanted if whole else found.kind in "fb"
         if array.shape != shape or not right:
             own = f"{name} is {found} of shape {array.shape}"
             return f"{own}, not {wanted} of shape {shape}"

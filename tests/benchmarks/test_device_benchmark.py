@@ -181,6 +181,16 @@ def test_kernels_are_counted_with_the_turns_of_their_loops():
     assert kernels_of(PROGRAM, assumed_turns=3) == 1 + 5 + (3 * 2 + 4) + 2 + 1
 
 
+def test_loops_in_loops_of_unknown_turns_are_counted_once():
+    """Three turns of the outer one have an inner one of one turn, of two kernels."""
+    inner = "  %w = (s32[]) while(%t), condition=%going, body=%unknown\n}"
+    outer = "%attempts (a: f32[4]) -> f32[4] {\n" + inner + "\n\n"
+    text = outer + PROGRAM.replace("condition=%going, body=%unknown", "LOOP")
+    text = text.replace("LOOP", "condition=%going, body=%attempts")
+    per_turn = 1 * 2 + 2 * 1
+    assert kernels_of(text, assumed_turns=3) == 1 + 5 + (3 * per_turn + 4) + 2 + 1
+
+
 def test_without_the_compiler_the_command_says_how_to_get_it(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(SystemExit, match="pip install --no-deps jax-cuda12-plugin=="):

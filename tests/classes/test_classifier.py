@@ -107,7 +107,7 @@ def refused(message, X, y, **parameters):
 @pytest.mark.parametrize("labels", ["datetime64[ns]", "datetime64[D]", object])
 def test_labels_that_no_file_could_keep_are_refused_at_once(labels):
     y = np.array(["2024-01-01", "2024-01-02"] * 20, "datetime64[D]").astype(labels)
-    refused("classes are text, numbers or truth values", np.eye(40), y)
+    refused("classes are text, whole numbers or truth values", np.eye(40), y)
 
 
 def test_what_are_no_classes_is_refused_and_leaves_the_model_as_it_was(iris):

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from refusals import assert_fails
+from scipy.sparse import issparse
 from sklearn.datasets import load_iris
+from sklearn.linear_model import LinearRegression
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils._param_validation import StrOptions
 
@@ -666,3 +669,43 @@ def test_models_of_python_are_used_on_files(run, tmp_path):
     assert_fails(run("predict", model, path), message)
     X[["length", "weight"]].to_csv(path, index=False)
     predictions(fitted.predict(numbers))
+
+
+def test_the_base_line_of_a_thousand_names_is_that_of_all_its_columns(rng):
+    """Sparse sums are those of dense ones, and no table of all names is made."""
+    names = np.array([f"n{i:04}" for i in rng.integers(0, 400, 2000)], object)
+    effect = {name: rng.normal() for name in np.unique(names)}
+    frame = pd.DataFrame({"name": pd.Categorical(names), "x": rng.normal(size=2000)})
+    y = pd.Series([effect[n] for n in names] + frame["x"], name="y")
+    test, training = Rows(frame, y).drawn(400, 0)
+    schema = SecretRegressor(max_depth=0).fit(training.X, training.y)._schema
+    found = commands._baselines(schema, training, test)["linear regression"]
+    dense = pd.get_dummies(frame, dtype=float)
+    model = LinearRegression().fit(dense.loc[training.X.index], training.y)
+    expected = model.predict(dense.loc[test.X.index]) - test.y
+    # An iterative solver ends within some 1e-5 of the target's deviation.
+    assert found["mae"] == pytest.approx(float(expected.abs().mean()), abs=1e-3)
+    kinds = []
+    with pytest.MonkeyPatch.context() as patched:
+        fit = LinearRegression.fit
+        patched.setattr(
+            LinearRegression,
+            "fit",
+            lambda own, X, *more, **named: (
+                kinds.append(issparse(X)),
+                fit(own, X, *more, **named),
+            )[1],
+        )
+        commands._baselines(schema, training, test)
+    assert kinds == [True]
+
+
+def test_a_warning_is_told_once(capsys, monkeypatch):
+    def twice(arguments: argparse.Namespace) -> None:
+        for _ in range(2):
+            warnings.warn("odd", UserWarning, stacklevel=1)
+            exec("import warnings; warnings.warn('odd', UserWarning)")
+
+    monkeypatch.setattr(commands, "demo", twice)
+    assert main(["demo"]) == 0
+    assert capsys.readouterr().err.count("warning: odd") == 1

@@ -3,6 +3,7 @@
 What is expected was written down by hand, or was put into the files by other programs.
 """
 
+import datetime
 import json
 import os
 import re
@@ -12,14 +13,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import openpyxl
 import pandas as pd
 import pytest
 from messy_tables import write_flats
 
-from secret_jax.cli.learning import Rows, oddities, training_rows
+from secret_jax.cli.files import read_file
+from secret_jax.cli.formats import ColumnFormat
+from secret_jax.cli.learning import Rows, training_rows
 from secret_jax.cli.main import build_parser
 from secret_jax.cli.messages import QUIET, CommandError
-from secret_jax.cli.reading import ColumnFormat, Reading, read_file
+from secret_jax.cli.oddities import oddities
+from secret_jax.cli.reading import Reading
 
 N = 40
 Y = list(range(100, 100 + N))
@@ -71,8 +76,7 @@ def test_each_column_that_is_not_plain_is_said_in_a_line(learned):
         "land: numbers with commas between thousands; '24,000' is 24000",
         "age: numbers with the unit 'yrs'; '20 yrs' is 20",
         "share: numbers with the unit '%'; '0.0%' is 0",
-        "sold: dates (year-month-day): year, month, weekday and days; '2020-01-15' is "
-        "one",
+        "sold: dates (ISO 8601): year, month, weekday and days; '2020-01-15' is one",
         "built: dates (%B-%Y): year, month, weekday and days; 'January-2000' is one",
         "y: numbers with the unit '$'; '$100' is 100",
     ]
@@ -243,7 +247,7 @@ def test_days_before_or_after_months_are_asked_for(learned):
     [
         ("{:,}", "unknown", "numbers"),
         ("{} yrs", "75", "numbers with the unit 'yrs'"),
-        ("19{}-01-05", "soon", r"dates \(year-month-day\)"),
+        ("19{}-01-05", "soon", r"dates \(ISO 8601\)"),
     ],
 )
 def test_most_numbers_or_dates_but_not_all_are_refused(learned, cell, bad, what):
@@ -457,3 +461,135 @@ def test_a_category_that_is_the_class_gives_it_away(rng):
         other=rng.choice(np.array(["u", "v"], object), 300),
     )
     assert line.startswith("state: it gives y away by itself")
+
+
+# What vanished, or was read as something else
+
+
+def test_two_units_in_a_column_are_refused_with_both_named(learned):
+    area = [f"{40 + i}.6 m²" if i % 2 else f"{400 + 9 * i}.2 sqft" for i in range(N)]
+    content = lines(area, Y, header="area,y")
+    for options in ((), ("--number", "area")):
+        with pytest.raises(
+            CommandError, match=r"several units \('(m²|sqft)' and '"
+        ) as e:
+            learned(content, *options)
+        assert "'400.2 sqft' in line 2" in str(e.value)
+        assert "'41.6 m²' in line 3" in str(e.value)
+    assert not list(learned(lines(Y, area, Y, header="x,area,y"), "--id", "area")[0].X)[
+        1:
+    ]
+    groups = [f"1,2{i % 10},{3000 + i}" for i in range(N)]
+    with pytest.raises(CommandError, match="digits in groups that are no numbers"):
+        learned(lines(groups, Y, header="x,y"))
+
+
+def test_all_cells_that_are_no_numbers_are_listed_at_once(learned):
+    x, z = [str(20 + i) for i in range(N)], [f"{i}.5 kg" for i in range(N)]
+    x[3], x[9], z[7] = "none", "closed", "heavy"
+    content = lines(x, z, Y, header="x,z,y")
+    with pytest.raises(CommandError) as error:
+        learned(content)
+    for part in (
+        "'none' in line 5 (1 of 40 values) and 'closed' in line 11 (1 of 40 values)",
+        "--na 'none' --na 'closed'",
+        "column 'z' holds 'heavy' in line 9",
+    ):
+        assert part in str(error.value)
+    flags = ("--na", "none", "--na", "closed", "--na", "heavy")
+    assert learned(content, *flags)[0].X.isna().sum().tolist() == [2, 1]
+
+
+def test_times_of_day_are_minutes_and_longer_ones_are_numbers(learned):
+    opens = [f"{6 + i % 12}:{(7 * i) % 60:02}" for i in range(N)]
+    runs = [f"{20 + i}:{(11 * i) % 60:02}" for i in range(N)]
+    seasons = [f"20{i % 9 + 10}-{i % 9 + 11}" for i in range(N)]
+    rows, notes = learned(lines(opens, runs, seasons, Y, header="a,b,season,y"))
+    assert rows.X["a"].iloc[1] == datetime.time(7, 7)
+    assert rows.X["b"].iloc[1] == pytest.approx(21 + 11 / 60)
+    assert rows.X["season"].iloc[0] == "2010-11"
+    assert "a: times of day: minutes since midnight; '10:28' is 10:28:00" in notes
+    late = lines(Y, [f"{i}:{i:02} PM" for i in range(1, 11)] * 4, header="y,a")
+    assert learned(late)[0].X["a"].iloc[1] == datetime.time(14, 2)
+    timed = lines(Y, [f"1:{i:02}:30" for i in range(N)], header="x,y")
+    assert learned(timed)[0].y.iloc[6] == pytest.approx(1 + 6.5 / 60)
+
+
+def test_totals_at_the_end_are_left_out_and_said(learned):
+    area, price = [30 + (7 * i) % 50 for i in range(N)], [9 * v + 1 for v in Y]
+    sums = [str(sum(area)), "Total", f"{sum(price):,}"]
+    columns = [area, ["a", "b"] * (N // 2), [f"{v:,}" for v in price]]
+    content = lines(
+        *([*map(str, c), s] for c, s in zip(columns, sums, strict=True)),
+        header="area,kind,y",
+    )
+    rows, notes = learned(content)
+    assert "line 42 left out: it holds the sums of the rows above" in notes
+    assert rows.y.tolist() == price
+    assert not any("away" in note for note in notes)
+    means = [sum(area) / N, "Average", sum(price) / N]
+    both = content + ",".join(map(str, means)) + "\n"
+    assert learned(both)[0].y.tolist() == price
+    # A last row like others stays.
+    assert len(learned(lines(area, price, header="x,y"))[0].y) == N
+
+
+def test_a_single_row_gives_nothing_away(rng):
+    x, other, y = rng.normal(size=(3, 300))
+    x[7], y[7] = 1e4, 1e4
+    group = np.where(np.arange(300) == 7, "far", "near").astype(object)
+    assert not any("away" in line for line in odd(y, x=x, other=other, group=group))
+    assert any("away" in line for line in odd(2 * x + 1, x=x, other=other))
+
+
+def test_an_index_records_and_lists_are_columns(learned, tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "place": [{"city": "a" if i % 2 else "b", "at": [i, -i]} for i in range(N)],
+            "tags": [["x"] * (i % 3) for i in range(N)],
+            "took": pd.to_timedelta(rng.integers(0, 90, N), "min"),
+            "y": Y,
+        },
+        index=pd.Index(rng.uniform(size=N), name="x"),
+    )
+    frame.to_parquet(tmp_path / "t")
+    rows, notes = learned(tmp_path / "t")
+    assert rows.X["x"].tolist() == frame.index.tolist()
+    assert rows.X["place.city"].tolist() == ["b", "a"] * (N // 2)
+    assert rows.X["place.at.1"].tolist() == [-i for i in range(N)]
+    assert rows.X["took"].tolist() == (frame["took"] / pd.Timedelta("1h")).tolist()
+    assert "took: durations, read as hours" in notes
+    assert set(rows.X["tags"]) == {"[]", "['x']", "['x', 'x']"}
+    frame.drop(columns="took").reset_index().to_json(tmp_path / "j", orient="records")
+    assert learned(tmp_path / "j")[0].X["place.city"].tolist() == ["b", "a"] * (N // 2)
+
+
+def test_merged_cells_of_excel_all_have_a_value_and_formulas_are_refused(
+    learned, tmp_path
+):
+    book = openpyxl.Workbook()
+    page = book.active
+    for row in [("k", "x", "y"), *(("a", i, v) for i, v in enumerate(Y))]:
+        page.append(row)
+    page["A22"] = "b"
+    page.merge_cells("A2:A21")
+    page.merge_cells("A22:A41")
+    book.save(tmp_path / "t.xlsx")
+    rows, notes = learned(tmp_path / "t.xlsx")
+    assert rows.X["k"].tolist() == ["a"] * 20 + ["b"] * 20
+    assert "each cell of 2 merged areas is read as the area's value" in notes
+    for row in range(2, N + 2):
+        page[f"B{row}"] = f"=2*C{row}"
+    book.save(tmp_path / "t.xlsx")
+    with pytest.raises(CommandError, match=r"column 'x' .* formulas without their"):
+        learned(tmp_path / "t.xlsx")
+
+
+def test_iso_dates_are_read_beside_those_of_another_form(learned, tmp_path):
+    days = [f"{1 + i % 28:02}.{1 + i % 12:02}.2020" for i in range(N)]
+    rows, _ = learned(lines(days, Y, header="sold,y"))
+    other = tmp_path / "other.csv"
+    other.write_text("sold\n2020-02-03\n05.06.2020\n")
+    read = rows.reading.apply(read_file(str(other)), ["sold"])
+    assert [str(v)[:10] for v in read["sold"]] == ["2020-02-03", "2020-06-05"]

@@ -98,7 +98,7 @@ def test_a_column_of_dates_is_chosen_as_a_whole_or_by_its_parts():
     assert schema.categories[1] == ("large", "medium", "small")
     with pytest.raises(ValueError, match=r"unknown column 'sale'.* 'sold', 'a', 'size"):
         schema_of(frame, split_features=["sale"])
-    with pytest.raises(ValueError, match=r"dates of column 'sold' need .*\(year\)"):
+    with pytest.raises(ValueError, match=r"times of column 'sold' need .*\(year\)"):
         schema_of(frame.assign(**{"sold (year)": 1.0}))
 
 
@@ -199,7 +199,7 @@ def test_what_is_no_date_any_more_or_never_was_is_refused(fitted):
     frame, _ = make_table()
     with pytest.raises(ValueError, match=r"'sold' held dates .* 'Monday'.*to_datetime"):
         fitted.predict(frame.assign(sold="Monday"))
-    with pytest.raises(ValueError, match=r"'a' holds dates, and held none"):
+    with pytest.raises(ValueError, match=r"'a' holds dates or times, and held none"):
         fitted.predict(frame.assign(a=frame["sold"]))
     with pytest.raises(ValueError, match=r"X lacks 'sold'\. .* 'sold', 'a', 'size'"):
         fitted.predict(frame.drop(columns="sold"))
@@ -209,15 +209,65 @@ def test_programs_take_dates_and_levels(fitted):
     frame, _ = make_table()
     frame.loc[3, "sold"], frame.loc[4, "size"] = pd.NaT, None
     expected = fitted.predict(frame)
-    # Parts of dates are columns; a model takes these as well.
+    # Python takes the dates themselves, also as text.
+    code = fitted.export_code()
+    found = run_python(code, frame.to_dict("records"))
+    assert np.allclose(found, expected, atol=1e-4)
+    texts = frame.assign(sold=frame["sold"].dt.strftime("%Y-%m-%d"))
+    assert np.array_equal(run_python(code, texts.to_dict("records")), found)
+    # Elsewhere parts of dates are columns; a model takes these as well.
     parts = calendar("sold", frame.pop("sold").to_numpy("datetime64[s]"))
     frame = frame.assign(**parts)
-    found = run_python(fitted.export_code(), frame.to_dict("records"))
-    assert np.allclose(found, expected, atol=1e-4)
+    note = "Numbers to compute from sold: sold (year), sold (month)"
+    assert fitted.export_code("sql").startswith(f"-- {note}")
+    assert note in fitted.export_code("onnx").graph.doc_string
     (again,) = run_onnx(fitted.export_code("onnx"), frame)
     np.testing.assert_allclose(again, found, atol=1e-9)
     again = by_sql(fitted.tree_, frame.astype({"size": object}))
     np.testing.assert_allclose(again, found, atol=1e-9)
+
+
+OPENS = [datetime.time(6 + i // 60, i % 60) for i in range(200)]
+TIMES = {
+    "pandas": lambda t: pd.DataFrame({"opens": t}),
+    "polars": lambda t: pl.DataFrame({"opens": t}),
+    "pyarrow": lambda t: pa.table({"opens": t}),
+}
+
+
+@pytest.mark.parametrize("kind", TIMES)
+def test_times_of_day_are_minutes_that_are_written_as_times(kind, tmp_path):
+    make, y = TIMES[kind], np.array([time >= datetime.time(7, 30) for time in OPENS])
+    model = SecretRegressor(**HOURS, max_depth=1).fit(make(OPENS), 1.0 * y)
+    assert model.tree_.schema.names == ("opens (minutes since midnight)",)
+    text = model.export_text()
+    assert "if opens <= '7:29'" in text
+    assert "else opens > '7:29'" in text
+    np.testing.assert_allclose(model.predict(make(OPENS)), y, atol=1e-6)
+    assert "opens" in str(model.explain(make(OPENS)[:1]))
+    model.save(tmp_path / "times")
+    again = SecretRegressor.load(tmp_path / "times")
+    missing = make([None, *OPENS[1:]])
+    np.testing.assert_array_equal(
+        again.predict(missing)[1:], model.predict(missing)[1:]
+    )
+    code = model.export_code()
+    for form in (str, datetime.time.isoformat, lambda time: time):
+        found = run_python(code, [{"opens": form(time)} for time in OPENS])
+        np.testing.assert_allclose(found, y, atol=1e-6)
+    with pytest.raises(ValueError, match=r"'opens' held times of day .* 'noon'"):
+        model.predict(make(["noon"]))
+
+
+def test_numbers_of_128_bits_are_numbers():
+    x = np.arange(60, dtype=np.longdouble)[:, None]
+    y = (x[:, 0] > 30).astype(np.longdouble)
+    model = SecretRegressor(**HOURS).fit(x, y)
+    expected = model.predict(x.astype(float))
+    np.testing.assert_array_equal(model.predict(x), expected)
+    named = pd.DataFrame({"x": x[:, 0]})
+    found = SecretRegressor(**HOURS).fit(named, y).predict(named)
+    np.testing.assert_array_equal(found, expected)
 
 
 # Times of a zone: an instant is the same one in every zone
@@ -255,6 +305,9 @@ def test_an_instant_in_another_zone_is_the_same(kind, tmp_path):
     model = SecretRegressor(**HOURS, max_depth=1).fit(frame, y)
     assert model.tree_.schema.zones == (("sold", "Europe/Berlin"),)
     assert "sold (hour)" in model.export_text()
+    code, instants = model.export_code(), frame["sold"].dt.tz_convert("UTC")
+    found = run_python(code, [{"sold": one} for one in instants])
+    np.testing.assert_allclose(found, y, atol=1e-6)
     np.testing.assert_allclose(model.predict(frame), y, atol=1e-6)
     other = SAME_INSTANTS[kind](frame)
     np.testing.assert_allclose(model.predict(other), y, atol=1e-6)

@@ -5,13 +5,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from secret_jax import SecretRegressor
+from secret_jax import SecretBoostingClassifier, SecretRegressor
+from secret_jax.data import shards
 from secret_jax.data.row_programs import encoded_block
 from secret_jax.data.scaling import moments_of
 from secret_jax.data.shards import as_they_lie
 from secret_jax.datasets import make_fried
 from secret_jax.fit import pipeline as fit
 from secret_jax.splits.rss import RssSplits
+from secret_jax.tree import routing
 
 SMALL = {
     "splits": RssSplits(max_samples=64),
@@ -112,22 +114,43 @@ def test_predictions_stay_where_the_rows_lie(n_outputs):
     targets = y if n_outputs == 1 else np.stack([y, X[:, 0] - X[:, 1]], axis=1)
     model = SecretRegressor(max_depth=2, prune=None).fit(X, targets)
     there = jax.device_put(X.astype(np.float32))
-    found = model.predict(there, output="device")
+    found = model.predict(there)
     assert isinstance(found, jax.Array)
     assert found.devices() == there.devices()
     np.testing.assert_allclose(found, model.predict(X), atol=1e-5 * targets.std())
 
 
-def test_predictions_on_a_device_say_what_they_need():
+def test_predictions_of_many_rows_are_made_in_blocks(resident, monkeypatch):
+    X, y = make_fried(3000, random_state=0)
+    model = SecretRegressor(max_depth=2, prune=None).fit(X[:300], y[:300])
+    there, sizes = jnp.asarray(X, np.float32), []
+    expected, predicted = model.predict(there), routing._predicted
+
+    def noted(x, *arguments, **static):
+        sizes.append(len(x))
+        return predicted(x, *arguments, **static)
+
+    monkeypatch.setattr(routing, "_predicted", noted)
+    monkeypatch.setattr(shards, "rows_at_once", lambda *_: 1024)
+    np.testing.assert_allclose(model.predict(there), expected, rtol=1e-6)
+    assert sizes == [1024] * 3
+
+
+def test_predictions_of_all_kinds_stay_where_the_rows_lie(resident, monkeypatch):
     X, y = make_fried(300, random_state=0)
-    model = SecretRegressor(max_depth=1).fit(X, y)
-    with pytest.raises(ValueError, match=r"X is of type ndarray.*jax.device_put"):
-        model.predict(X, output="device")
-    holes = X.astype(np.float32)
-    holes[3, 1] = np.nan
-    with pytest.raises(ValueError, match=r"no finite numbers.*output='host'"):
-        model.predict(jax.device_put(holes), output="device")
-    with pytest.raises(ValueError, match="9 features"):
-        model.predict(jax.device_put(X[:, :9].astype(np.float32)), output="device")
-    with pytest.raises(ValueError, match="output is 'gpu'"):
-        model.predict(X, output="gpu")
+    there = jnp.asarray(X, np.float32)
+    gates = SecretRegressor(max_leaf_nodes=4, refine="blend", distill=False)
+    booster = SecretBoostingClassifier(max_iter=1, n_folds=2, max_leaf_nodes=4)
+    counts = SecretRegressor(max_depth=1, prune=None, loss="poisson")
+    ways = (
+        gates.fit(X, y).predict,
+        booster.fit(X, y > 15).predict_proba,
+        counts.fit(X, np.floor(np.abs(y))).predict,
+    )
+    expected = [predict(X) for predict in ways]
+    monkeypatch.setattr(routing, "_computed", None)
+    monkeypatch.setattr(routing, "_by_rows", None)
+    for predict, values in zip(ways, expected, strict=True):
+        found = predict(there)
+        assert isinstance(found, jax.Array)
+        np.testing.assert_allclose(found, values, atol=1e-5 * values.std())

@@ -42,11 +42,11 @@ class Ragged:
 class Tiled(Ragged):
     """Rows as they are on accelerators, with room for more of them."""
 
-    def __init__(self, tile, triton=False):
+    def __init__(self, tile):
         self.tile = tile
         self.length = np.append(LENGTH, [0] * ROOM)
         self.n_tiles = int((-(-LENGTH // tile)).sum()) + ROOM
-        self.rows = TiledRows.of(self.length, self.n_tiles, tile, triton)
+        self.rows = TiledRows.of(self.length, self.n_tiles, tile)
 
     def put(self, values):
         return in_tiles(values, LENGTH, self.n_tiles, self.tile)
@@ -118,16 +118,14 @@ KINDS = {
     "ragged": Ragged,
     "tiles of 64": lambda: Tiled(64),
     "tiles of 256": lambda: Tiled(256),
-    "kernels": lambda: Tiled(64, triton=True),
     "three devices": lambda: Shared(3),
     "eight devices": lambda: Shared(8),
 }
 
 
 @pytest.fixture(params=KINDS)
-def here(request, monkeypatch):
+def here(request):
     """Rows of one kind, and how things come there and back."""
-    monkeypatch.setattr("secret_jax.data.kernels.INTERPRETED", True)
     return KINDS[request.param]()
 
 

@@ -88,7 +88,7 @@ def model() -> SecretRegressor:
     X, y = shop(64)
     fitted = regressor("default", prune=None, max_depth=2).fit(X, y)
     assert fitted.n_leaves_ > 2
-    return fitted.conformalize(X, y)
+    return fitted.conformalize(X, y + 1.0)
 
 
 @cache
@@ -192,7 +192,7 @@ def test_other_uses_of_training_rows(argument):
     check_junk(argument, fresh.cost_complexity_pruning_path, X=X, y=y)
     before = model().conformity_scores_.copy()
     calibrated = model().smaller(gates=False)
-    check_junk(argument, calibrated.conformalize, X=X, y=y)
+    check_junk(argument, calibrated.conformalize, X=X, y=y + 1.0)
     check_junk(argument, model().score, X=X, y=y)
     assert np.array_equal(model().conformity_scores_, before)
 
@@ -201,8 +201,9 @@ def test_other_uses_of_training_rows(argument):
     "verb", ["predict", "apply", "decision_path", "predict_interval", "explain"]
 )
 def test_rows_to_predict(verb):
+    X, y = shop(64)
     for fitted in (model(), soft_model()):
-        use = getattr(fitted.conformalize(*shop(64)), verb)
+        use = getattr(fitted.conformalize(X, y + 1.0), verb)
         check_junk("X", use)
 
 

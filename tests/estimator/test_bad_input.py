@@ -314,7 +314,9 @@ def test_a_failed_fit_leaves_the_old_one(frame, price, model):
 @pytest.mark.parametrize(
     "predict",
     [
-        lambda X, y: SecretRegressor().fit(X, y).conformalize(X, y).predict_interval,
+        lambda X, y: (
+            SecretRegressor().fit(X, y).conformalize(X, y + 1).predict_interval
+        ),
         lambda X, y: KernelTreeRegressor().fit(X, y).predict,
         lambda X, y: KernelTreeClassifier().fit(X, y > 4).predict_proba,
     ],

@@ -59,7 +59,8 @@ def test_an_interrupted_fit_changes_nothing(stage, monkeypatch, tmp_path):
     module_name, _, name = place.rpartition(".")
     module = importlib.import_module(f"secret_jax.{module_name}")
     function, calls = getattr(module, name), []
-    fitted = regressor("default", max_depth=0).fit(*shop()).conformalize(*shop())
+    X, y = shop()
+    fitted = regressor("default", max_depth=0).fit(X, y).conformalize(X, y + 1.0)
     fitted.set_params(**(regressor("default").get_params(deep=False) | options))
     before, text = dict(vars(fitted)), fitted.export_text()
     tree, rows = tree_bytes(fitted.tree_), shop()[0]

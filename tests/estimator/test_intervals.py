@@ -151,7 +151,7 @@ def test_what_intervals_refuse():
     model.set_params(max_depth=0).fit(X, y)
     with pytest.raises(NotFittedError, match=r"Call conformalize\(X, y\)"):
         model.predict_interval(X)
-    model.conformalize(X[:8], y[:8])
+    model.conformalize(X[:8], y[:8] + 1.0)
     for coverage in (0, 1, -0.5, 1.5, np.nan, "0.9", True):
         with refusal("coverage must be a float in (0, 1)", repr(coverage)):
             model.predict_interval(X, coverage)

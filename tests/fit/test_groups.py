@@ -1,8 +1,11 @@
 """Groups of rows choose the size of a tree together."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from configurations import persons
+from sklearn.linear_model import LinearRegression
 
 from secret_jax import (
     Distillation,
@@ -14,6 +17,7 @@ from secret_jax import (
     SecretOrdinalClassifier,
     SecretRegressor,
 )
+from secret_jax.data.hashes import measured_again
 from secret_jax.fit.prepare import parts_of
 from secret_jax.fit.refine import tao
 from secret_jax.fit.refine.tao import Tao
@@ -109,3 +113,46 @@ def test_the_tree_of_a_composed_estimator_is_judged_on_other_persons(model):
     y = np.digitize(y, [0.5]) if hasattr(model, "predict_proba") else y
     careless = model.fit(X, y).tree_.n_leaves_
     assert model.fit(X, y, groups=who).tree_.n_leaves_ < 0.6 * careless
+
+
+def subjects(seed: int, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of subjects, of whom each is measured twenty times."""
+    random = np.random.default_rng(seed)
+    X = np.column_stack([random.normal(size=(n, 2)), random.uniform(20, 80, n)])
+    level = 0.5 * X[:, 0] + 0.02 * X[:, 2] + random.normal(size=n)
+    return np.repeat(X, 20, axis=0), np.repeat(level, 20) + random.normal(size=20 * n)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_repeated_measures_of_a_subject_do_not_judge_each_other(seed):
+    (X, y), new = subjects(seed, 80), subjects(99, 2000)
+    line = LinearRegression().fit(X, y).score(*new)
+    model = SecretRegressor().fit(X, y)
+    assert model.score(*new) > line - 0.06
+    assert model.n_leaves_ < 6
+
+
+def grouped(numbers, codes, y) -> np.ndarray | None:
+    codes = np.zeros((len(y), 0), np.int32) if codes is None else codes[:, None]
+    return measured_again(list(np.transpose(numbers)), codes, y[:, None])
+
+
+def test_rows_are_repeated_measures_by_what_their_columns_hold():
+    random = np.random.default_rng(0)
+    X, y = subjects(0, 80)
+    who = np.repeat(np.arange(80, dtype=np.int32), 20)
+    group = grouped(X, None, y)
+    assert group is not None
+    pairs = np.unique(np.column_stack([group, who]), axis=0)
+    assert len(pairs) == len(np.unique(group)) == 80
+    assert grouped(X, who % 2, y) is not None
+    assert grouped(X, who, y) is None  # a category names them: its effect is wanted
+    assert grouped(X, None, who + 0.0) is None  # copies
+    assert grouped(X[:100], None, y[:100]) is None  # five subjects
+    unlike = X + (np.arange(1600) % 20)[:, None]
+    assert grouped(unlike, None, y) is None
+    truth = random.integers(0, 2, (1600, 5))
+    levels = np.column_stack([random.integers(0, 60, 1600), truth[:, 0]])
+    design = np.array(list(product(range(4), range(5), range(4))))
+    for table in (truth, levels, levels[:, :1], np.repeat(design, 20, axis=0)):
+        assert grouped(table.astype(float), None, y) is None

@@ -139,7 +139,6 @@ def test_all_ways_of_predicting_know_the_order_of_the_columns():
     on_device = jax.device_put(X.astype(np.float32))
     for found in (
         model.predict(on_device),
-        model.predict(on_device, output="device"),
         model.predict(shard_rows(X.astype(np.float32))),
     ):
         np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-3, atol=1e-3)

@@ -210,6 +210,7 @@ def directions_and_coverage_are_kept(case: Case) -> None:
         found = found[:, 1] if case.has_classes else found
         case.near(np.minimum(np.diff(found, axis=0) * direction, 0.0), 0.0)
     if hasattr(model, "predict_interval") and not case.several:
+        model.training_rows_ = None  # here rows of the fit are to be covered
         low, high = model.conformalize(X, y, weight).predict_interval(X, 0.8)
         near = 1e-6 * np.std(y)
         held = (low - near <= y) & (y <= high + near)

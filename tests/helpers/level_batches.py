@@ -175,12 +175,6 @@ def on_tiles(function: Callable[[Level], Any], level: Level, tile: int = 64) -> 
     return jax.tree.map(lambda array: np.asarray(array)[:n_nodes], found)
 
 
-def by_kernels(function: Callable[[Level], Any], monkeypatch: Any) -> Any:
-    """A function of a level, with kernels of Triton."""
-    monkeypatch.setattr("secret_jax.data.kernels.INTERPRETED", True)
-    return lambda level: function(replace(level, rows=replace(level.rows, triton=True)))
-
-
 def goes_left(rows: NodeRows, found: Split, node: int) -> np.ndarray:
     """Which rows of a node its split sends to the left."""
     if found.kind[node] == SplitKind.DISCRETE:

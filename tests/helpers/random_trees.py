@@ -103,6 +103,7 @@ def random_tree(
         lower=coefficient[:, :, 0] - generator.uniform(0.5, 2, outputs),
         upper=coefficient[:, :, 0] + generator.uniform(0.5, 2, outputs),
         weight=weight,
+        n_rows=weight.astype(np.int64),
         train_error=generator.uniform(0.01, 0.5, outputs),
         mean=generator.normal(size=outputs),
         center=np.zeros((n_nodes, schema.n_regressors)),

@@ -129,10 +129,14 @@ def test_what_is_left_out_counts_as_in_the_mean(max_terms):
     expected = predict(tree, encode_with(tree.schema, X)).mean()
     assert at_mean == pytest.approx(expected, rel=1e-5)
     printed = model_equation(tree, 0, precision=12, max_terms=max_terms)
-    found = re.search(
-        r"([+-]) ([\d.,]+) \(what (\d) smaller terms? adds? on average\)$", printed
-    )
+    # A single short term takes no more room than what would stand for it.
+    whole = model_equation(tree, 0, precision=12)
+    assert (printed == whole) == (len(hidden) == 1)
+    if printed == whole:
+        return
+    found = re.search(r"([+-]) ([\d.,]+) \((\d) smaller terms?, on average\)$", printed)
     assert found is not None
+    assert len(printed) < len(whole)
     assert int(found[3]) == len(hidden)
     rest = sum(term.factor * (term.here - term.at) for term in hidden)
     told = float(found[1] + found[2].replace(",", ""))
@@ -209,7 +213,8 @@ def test_tables_of_all_leaves_or_of_one_node():
     leaves = set(np.flatnonzero(tree.is_leaf))
     assert set(table["node"]) == leaves
     assert all(f"\n[{leaf}] " in text for leaf in leaves)
-    assert text.count(CENTER) == tree.n_leaves
+    assert text.count(f"{CENTER} ") == tree.n_leaves
+    assert f"{CENTER}: the value where all columns are at their means" in text
     assert set(coefficients(tree, 0)["node"]) == {0}
     with pytest.raises(ValueError, match="Node 99 does not exist"):
         coefficients(tree, 99)

@@ -138,15 +138,31 @@ def test_weights_of_a_survey_may_be_rounded(name):
     assert abs(errors[0] - errors[1]) < 0.02 * target.var()
 
 
-@pytest.mark.parametrize("splits", ["default", "conjunctive"])
-def test_a_side_may_weigh_just_the_least(splits):
+@pytest.mark.parametrize(("n_rows", "share"), [(300, 0.07), (2000, 0.15)])
+@pytest.mark.parametrize("splits", ["default", "conjunctive", "secret", "cart"])
+def test_a_side_may_weigh_just_the_least(splits, n_rows, share):
     model = SecretRegressor(oblique=False, leaf="constant", prune=None, max_depth=1)
     if splits != "default":
         model.set_params(splits=splits)
     for seed in range(12):
         rng = np.random.default_rng(seed)
-        side = rng.random(300) < 20 / 300
-        weight = rng.choice([0.1, 0.2, 0.3, 0.7, 1.1], 300)
-        y = 10.0 * side + 0.01 * rng.normal(size=300)
+        side = rng.random(n_rows) < share
+        weight = rng.choice([0.1, 0.2, 0.3, 0.7, 1.1], n_rows)
+        y = 10.0 * side + 0.01 * rng.normal(size=n_rows)
         model.set_params(min_samples_leaf=weight[side].sum() / weight.sum())
         assert model.fit(1.0 * side[:, None], y, weight).n_leaves_ == 2, seed
+
+
+@pytest.mark.parametrize("splits", ["default", "secret", "cart"])
+def test_a_side_may_not_lack_a_row_of_the_least(splits):
+    """The second best split is taken where the best leaves a row too few."""
+    model = SecretRegressor(oblique=False, leaf="constant", prune=None, max_depth=1)
+    rng = np.random.default_rng(0)
+    X = np.zeros((2000, 2))
+    X[:399, 0], X[500:1000, 1] = 1.0, 1.0
+    y = 10.0 * X[:, 0] + X[:, 1] + 0.01 * rng.normal(size=2000)
+    if splits != "default":
+        model.set_params(splits=splits)
+    for least, attribute in ((399, 0), (400, 1)):
+        model.set_params(min_samples_leaf=least).fit(X, y)
+        assert model.tree_.attribute[0] == attribute

@@ -120,7 +120,9 @@ def test_programs_leave_memory_where_they_take_too_many_maps(monkeypatch):
 def test_small_steps_are_an_option_where_the_compiler_knows_it(monkeypatch, version):
     monkeypatch.setattr("jaxlib.version.__version_info__", version)
     known = version in ((0, 10, 2), (0, 11, 0))
-    assert ("xla_cpu_use_fusion_emitters" in programs._small_steps("cpu")) == known
+    assert (
+        "xla_cpu_use_fusion_emitters" in programs._compiler_options("cpu", True)
+    ) == known
 
 
 FORKED = """

@@ -8,6 +8,7 @@ import pytest
 import reference
 from scipy.special import expit
 
+from secret_jax.data.mixtures import weighted_products
 from secret_jax.data.ragged import RaggedRows
 from secret_jax.splits.mixture import (
     LogForms,
@@ -16,7 +17,6 @@ from secret_jax.splits.mixture import (
     MixtureStatus,
     fit_mixtures,
     moments_of,
-    products,
 )
 
 N, D = 128, 3
@@ -33,7 +33,7 @@ def fit(
     joint = np.concatenate([np.ones((1, len(z))), z.T]).astype(np.float32)
     (total,) = rows.total(moments_of, (), (joint, weight))
     known = MixtureRows(rows, joint, weight, total, np.array([active]))
-    start = products(rows, np.float32(responsibility)[None] * weight, joint)
+    start = weighted_products(rows, np.float32(responsibility)[None] * weight, joint)
     with np.errstate(all="ignore"):
         found = fit_mixtures(
             known, start, max_iter=max_iter, tolerance=tolerance, floor=FLOOR

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from level_batches import (
     NodeRows,
-    by_kernels,
     find,
     goes_left,
     level_of,
@@ -19,20 +18,12 @@ from level_batches import (
     on_tiles,
     with_rows,
 )
-from rows_of_nodes import in_tiles
 
 from secret_jax import SecretSplits
-from secret_jax.data.ragged import RaggedRows
-from secret_jax.data.tiles import TiledRows
+from secret_jax.data.mixtures import weighted_products
 from secret_jax.splits.classes import ClassSplits
 from secret_jax.splits.interface import Node, OneNodeFinder, Split
-from secret_jax.splits.mixture import (
-    MixtureRows,
-    fit_mixtures,
-    maximise,
-    products,
-    whiten,
-)
+from secret_jax.splits.mixture import fit_mixtures, maximise, whiten
 from secret_jax.tree.structure import SplitKind
 
 SECRET = SecretSplits(n_starts=2, max_iter=15)
@@ -67,22 +58,16 @@ def assert_same_splits(level, found, other):
 
 
 @pytest.mark.parametrize(
-    ("name", "oblique", "triton"),
-    [
-        *((name, True, False) for name in FINDERS),
-        ("rows", False, False),
-        *(("rows", True, True), ("classes", True, True)),
-    ],
+    ("name", "oblique"), [*((name, True) for name in FINDERS), ("rows", False)]
 )
-def test_splits(name, oblique, triton, monkeypatch):
+def test_splits(name, oblique):
     finder = FINDERS[name]
     level = mixed_level(finder, oblique=oblique)
     if name.startswith("classes"):
         level = as_classes(level, 2 if "counted" in name else 3)
     found = find(level, finder)
     assert (found.kind != SplitKind.LEAF).all()
-    function = by_kernels(finder.find, monkeypatch) if triton else finder.find
-    other = on_tiles(function, level)
+    other = on_tiles(finder.find, level)
     assert_same_splits(level, found, other)
     if finder.implies_models:
         models = found.child_models, other.child_models
@@ -104,13 +89,11 @@ def test_a_node_that_found_nothing_tries_again_and_no_other():
     assert_same_splits(level, found, on_tiles(finder.find, level))
 
 
-# The kernel takes no tiles of 40 rows, which are no whole blocks.
-@pytest.mark.parametrize(("triton", "tile"), [(False, 64), (True, 64), (True, 40)])
-def test_a_step_of_em(rng, triton, tile, monkeypatch):
+def test_a_step_of_em(rng):
     level = mixed_level(SECRET)
     share = rng.random((2, level.rows.n_rows)).astype(np.float32)
     on_host = whiten(level).rows
-    start = products(on_host.rows, share * level.weight, on_host.z)
+    start = weighted_products(on_host.rows, share * level.weight, on_host.z)
     level = replace(level, model=start)  # it comes to the tiles with the nodes
 
     def step(level):
@@ -123,8 +106,7 @@ def test_a_step_of_em(rng, triton, tile, monkeypatch):
     with np.errstate(all="ignore"):
         found = step(level)
 
-    function = by_kernels(step, monkeypatch) if triton else step
-    other = on_tiles(function, level, tile)
+    other = on_tiles(step, level)
     scale = np.einsum("nsii->nsi", found[0])
     scale = np.sqrt(scale[..., :, None] * scale[..., None, :])
     assert (np.abs(found[0] - other[0]) < 1e-5 * scale).all()
@@ -161,37 +143,3 @@ def test_every_node_is_searched_by_its_own_rows(rng):
     np.testing.assert_array_equal(found.gain, length)
     np.testing.assert_array_equal(found.pure, np.array(length) == 3)
     assert found.direction.shape == (5, 2)
-
-
-@pytest.mark.parametrize("width", [31, 63, 127])
-def test_a_step_of_em_by_blocks(rng, width, monkeypatch):
-    monkeypatch.setattr("secret_jax.data.kernels.INTERPRETED", True)
-    monkeypatch.setattr("secret_jax.data.kernels.MOST_BY_BLOCKS", 128)
-    length = np.array([6 * width, 0, 5 * width + 7])
-    n, tile = length.sum(), 64
-    z = np.append(np.ones((1, n)), rng.normal(size=(width, n)), axis=0)
-    z, weight = z.astype(np.float32), rng.uniform(0.5, 2.0, n).astype(np.float32)
-    share = rng.random((2, n)).astype(np.float32)
-    ragged, active = RaggedRows(length), np.ones((3, width), bool)
-    start = products(ragged, share * weight, z)
-    total = products(ragged, weight[None], z)[:, 0]
-    n_tiles = int((-(-length // tile)).sum()) + 1
-    tiled = TiledRows.of(length, n_tiles, tile, True)
-    there = (in_tiles(values, length, n_tiles, tile) for values in (z, weight))
-
-    def step(rows, z, weight):
-        known = MixtureRows(rows, z, weight, total, active)
-        return fit_mixtures(known, start, max_iter=1, tolerance=-1.0, floor=1e-5)
-
-    with np.errstate(all="ignore"):
-        found = step(ragged, z, weight)
-    other = jax.jit(step)(tiled, *there)
-    scale = np.einsum("nsii->nsi", found.moments)
-    scale = np.sqrt(scale[..., :, None] * scale[..., None, :])
-    apart = np.abs(found.moments - other.moments)[length > 0]
-    assert (apart < 1e-5 * scale[length > 0]).all()
-    for name in ("objective", "status"):
-        pair = (getattr(each, name) for each in (found, other))
-        np.testing.assert_allclose(*pair, rtol=1e-4)
-    for pair in zip(found.forms, other.forms, strict=True):
-        np.testing.assert_allclose(*pair, rtol=1e-3, atol=1e-5)

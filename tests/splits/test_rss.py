@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from level_batches import (
     NodeRows,
-    by_kernels,
     goes_left,
     mixed_level,
     node_rows,
@@ -381,7 +380,6 @@ def test_nodes_together_get_the_splits_of_each_alone(change, oblique):
             np.testing.assert_allclose(own[node], other[0], rtol=2e-3, atol=2e-4)
 
 
-@pytest.mark.parametrize("triton", [False, True], ids=["arrays", "kernels"])
 @pytest.mark.parametrize(
     ("change", "oblique"),
     [
@@ -391,11 +389,9 @@ def test_nodes_together_get_the_splits_of_each_alone(change, oblique):
     ],
     ids=["oblique", "two outputs", "axis"],
 )
-def test_jax_finds_what_numpy_finds(change, oblique, triton, monkeypatch):
+def test_jax_finds_what_numpy_finds(change, oblique):
     level = with_models(change(mixed_level(FINDER, oblique=oblique)))
-    function = by_kernels(FINDER.find, monkeypatch) if triton else FINDER.find
-    # Kernels divide long tiles.
-    expected = on_tiles(function, level, 512 if triton else 64)
+    expected = on_tiles(FINDER.find, level)
     found = find(level)
     for own, other in zip(
         jax.tree.leaves(found), jax.tree.leaves(expected), strict=True
@@ -417,9 +413,9 @@ def test_jax_finds_what_numpy_finds(change, oblique, triton, monkeypatch):
     ],
 )
 def test_tables_of_all_shapes_are_lowered_for_cards(
-    rng, n_columns, n_regressors, n_outputs, changes, monkeypatch
+    rng, n_columns, n_regressors, n_outputs, changes
 ):
-    """And of categories alone kernels find what processors do."""
+    """And of categories alone programs find what processors do."""
     finder = replace(FINDER, **changes)
     codes = rng.integers(0, 3, (80, 2))
     x, noise = rng.normal(size=(80, n_columns)), rng.normal(size=(80, n_outputs))
@@ -429,11 +425,10 @@ def test_tables_of_all_shapes_are_lowered_for_cards(
     def plain(rows, arrays):
         return jax.tree.leaves(finder.find(replace(level, rows=rows, **arrays)))
 
-    rows, arrays = tiled(level)
-    traced = jax.jit(plain).trace(replace(rows, triton=True), arrays)
-    assert "triton" in traced.lower(lowering_platforms=("cuda",)).as_text()
+    traced = jax.jit(plain).trace(*tiled(level))
+    assert "cusolver" not in traced.lower(lowering_platforms=("cuda",)).as_text()
     if not n_columns:
-        expected = on_tiles(by_kernels(finder.find, monkeypatch), level)
+        expected = on_tiles(finder.find, level)
         found = found_in(level, finder)
         assert found.kind[0] == SplitKind.DISCRETE
         np.testing.assert_allclose(found.gain, expected.gain, rtol=1e-3)

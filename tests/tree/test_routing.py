@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import re
 
 import chex
 import jax
@@ -27,7 +28,8 @@ from secret_jax.runtime.programs import program
 from secret_jax.runtime.shapes import Scratch
 from secret_jax.tree import equations, packed, routing
 from secret_jax.tree.equations import RowBlock, forest_of
-from secret_jax.tree.packed import leaf_ids, packed_trees, programmed, sum_of_trees
+from secret_jax.tree.functions import predicted, raw_values, weighted_trees
+from secret_jax.tree.packed import leaf_ids, packed_trees, programmed
 from secret_jax.tree.reshape import compact
 from secret_jax.tree.routing import TreeSum, apply, paths_of, predict, values
 from secret_jax.tree.structure import StopReason, flaw_of
@@ -234,8 +236,8 @@ def test_blocks_of_a_table_on_a_device_stay_there(monkeypatch):
 
 
 def test_sums_of_one_size_are_one_program(monkeypatch):
-    counted = program()(chex.assert_max_traces(inspect.unwrap(sum_of_trees), n=1))
-    monkeypatch.setattr(routing, "sum_of_trees", counted)
+    counted = program()(chex.assert_max_traces(inspect.unwrap(predicted), n=1))
+    monkeypatch.setattr(routing, "predicted", counted)
     monkeypatch.setattr(routing, "on_accelerator", lambda: True)
     monkeypatch.setattr(routing, "FEW_PAIRS", 0)
     for n_trees, n_rows in ((4, 700), (3, 650), (2, 20)):
@@ -243,3 +245,18 @@ def test_sums_of_one_size_are_one_program(monkeypatch):
         rows = uneven(1.7, N_CATEGORIES).take(slice(n_rows))
         TreeSum(trees, np.ones(n_trees)).values(rows)
     assert counted.n_compiled == 1
+
+
+def test_programs_number_no_places_beyond_int32():
+    tree = random_tree(0, 200)
+    model = jax.tree.map(jnp.asarray, weighted_trees([tree], np.ones(1), 1))
+    widths = tree.schema.n_columns, len(tree.schema.discrete)
+    x, codes = (
+        jax.ShapeDtypeStruct((1 << 28, width), dtype)
+        for width, dtype in zip(widths, ("f4", "i4"), strict=True)
+    )
+    program_text = str(jax.make_jaxpr(lambda *rows: raw_values(model, *rows))(x, codes))
+    shapes = re.findall(r"[a-z]+[0-9]+\[([0-9,]+)\]", program_text)
+    sizes = {int(size) for shape in shapes for size in shape.split(",")}
+    assert 1 << 28 in sizes
+    assert max(sizes) < 1 << 31

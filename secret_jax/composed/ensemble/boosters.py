@@ -14,6 +14,7 @@ from secret_jax.composed.ensemble.distill import distilled, teacher_of
 from secret_jax.composed.ensemble.estimator import EnsembleEstimator
 from secret_jax.composed.ensemble.growth import Boosted, Boosting
 from secret_jax.data.encoding import every_row
+from secret_jax.data.foreign import of_kind_of_x
 from secret_jax.data.rows import Rows
 from secret_jax.data.validation import (
     ArrayLike,
@@ -32,7 +33,6 @@ from secret_jax.losses.classes import CrossEntropy
 from secret_jax.losses.interface import Loss
 from secret_jax.runtime.progress import Stage
 from secret_jax.runtime.values import at_least, real
-from secret_jax.tree.routing import on_host
 
 _OF_CLASSES = "classes_", "target_name_"
 
@@ -198,7 +198,7 @@ class BoostingEstimator(EnsembleEstimator):
         """
         check_is_fitted(self)
         with self._computing(X, fall_back=True):
-            stages = self.ensemble_.staged(on_host(self._unencoded(X)))
+            stages = self.ensemble_.staged(self._unencoded(X).encoded().on_host())
         for _ in range(1 + self.n_iter_):
             with self._computing(X, fall_back=True):
                 found = next(stages)
@@ -335,6 +335,7 @@ class SecretBoostingRegressor(
         self, X: TableLike, return_std: Literal[True]
     ) -> tuple[np.ndarray, np.ndarray]: ...
 
+    @of_kind_of_x
     def predict(
         self, X: TableLike, return_std: bool = False
     ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
@@ -415,9 +416,13 @@ class SecretBoostingClassifier(ClassesMixin, BoostingEstimator):
     def _loss(self) -> Loss:
         return CrossEntropy()
 
-    def _probabilities(self, X: TableLike) -> np.ndarray:
-        return with_all_classes(self._loss.prediction(self._scores(X)))
+    def _probabilities(self, X: TableLike) -> Any:
+        check_is_fitted(self)
+        with self._computing(X, fall_back=True):
+            found = self.ensemble_.predict(self._unencoded(X), self._loss)
+        return with_all_classes(found.reshape(len(found), -1))
 
+    @of_kind_of_x
     def decision_function(self, X: TableLike) -> np.ndarray:
         """Predict log-odds.
 
@@ -443,4 +448,4 @@ class SecretBoostingClassifier(ClassesMixin, BoostingEstimator):
     def _scores(self, X: TableLike) -> np.ndarray:
         check_is_fitted(self)
         with self._computing(X, fall_back=True):
-            return self.ensemble_.values(self._unencoded(X))
+            return self.ensemble_.values(self._unencoded(X).encoded())

@@ -7,8 +7,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.composed.ensemble.growth import Ensemble
-from secret_jax.data.encoding import Unencoded, unencoded
-from secret_jax.data.rows import Rows, Table
+from secret_jax.data.encoding import Lying, Unencoded, unencoded
+from secret_jax.data.rows import Rows
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.validation import TableLike, validated
 from secret_jax.estimators.common import TableEstimator
@@ -23,7 +23,9 @@ from secret_jax.inspect.view import Classes
 from secret_jax.losses.interface import Loss
 from secret_jax.runtime.values import checked_parameters
 from secret_jax.splits.rss import RssSplits
+from secret_jax.tree import routing
 from secret_jax.tree.file import ModelFileError
+from secret_jax.tree.functions import Model
 
 
 class EnsembleEstimator(Importances, TableEstimator):
@@ -80,9 +82,13 @@ class EnsembleEstimator(Importances, TableEstimator):
             ) from None
         return model
 
-    def _unencoded(self, X: TableLike) -> Table | Unencoded:
+    def _unencoded(self, X: TableLike) -> Lying | Unencoded:
         X = validated(self, X, reset=False)
         return unencoded(self.ensemble_.schema, X)
+
+    def _model_and_loss(self) -> tuple[Model, Loss]:
+        trees, weight = zip(*self.ensemble_.trees(), strict=True)
+        return routing.model_of(trees, np.array(weight)), self._loss
 
     @property
     def _schema(self) -> TableSchema:

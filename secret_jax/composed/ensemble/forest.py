@@ -19,6 +19,7 @@ from secret_jax.composed.ensemble.growth import (
     key_of,
 )
 from secret_jax.data.encoding import encode
+from secret_jax.data.foreign import of_kind_of_x
 from secret_jax.data.rows import Merged, Rows, Table, merged
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.validation import ArrayLike, TableLike, scaled_rows
@@ -237,6 +238,7 @@ class SecretForestRegressor(RegressorMixin, EnsembleEstimator):
         count = random.multinomial(max(round(total), 1), rows.weight / total)
         return count.astype(np.min_scalar_type(count.max()))
 
+    @of_kind_of_x
     def predict(self, X: TableLike) -> np.ndarray:
         """Predict the target, shape (n_rows,) or (n_rows, n_outputs), float64."""
         check_is_fitted(self)

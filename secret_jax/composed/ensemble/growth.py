@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self
 import jax.numpy as jnp
 import numpy as np
 
-from secret_jax.data.encoding import Unencoded
+from secret_jax.data.encoding import Lying, Unencoded
 from secret_jax.data.rows import Rows, Table, join
 from secret_jax.data.schema import TableSchema
 from secret_jax.fit.grow.execution import GrowOptions
@@ -35,7 +35,7 @@ from secret_jax.runtime.progress import Stage
 from secret_jax.runtime.shapes import next_power_of_two, padded
 from secret_jax.splits.rss import RssSplits
 from secret_jax.tree.reshape import joined, separated
-from secret_jax.tree.routing import TreeSum, values
+from secret_jax.tree.routing import TreeSum, predict_where_they_lie, values
 from secret_jax.tree.structure import Tree, flaw_of
 
 # Cheaper than the search of a single tree: later trees mend what it misses, and nobody
@@ -124,13 +124,20 @@ class Ensemble:
         """Loss of the trees, which says what their sum predicts."""
         return self.boosters[0][0].loss
 
-    def predict(self, table: Table | Unencoded) -> np.ndarray:
-        """Predict in the units of the target, shape (n_rows[, n_outputs])."""
-        found = self._sum.values(table, finish=self._restored)
-        return found[:, 0] if self.schema.n_outputs == 1 else found
+    def predict(self, table: Lying | Unencoded, loss: Loss | None = None) -> Any:
+        """Predict in the units of the target, shape (n_rows[, n_outputs]).
 
-    def _restored(self, value: np.ndarray) -> np.ndarray:
-        return self.schema.restore_outputs(self.loss.prediction(value))
+        ``loss``: of the sum, if the trees have another.
+        """
+        loss = self.loss if loss is None else loss
+        if isinstance(table, Lying):
+            return predict_where_they_lie(self._sum.model(), loss, table)
+
+        def finish(value: np.ndarray) -> np.ndarray:
+            return self.schema.restore_outputs(loss.prediction(value))
+
+        found = self._sum.values(table, finish=finish)
+        return found[:, 0] if self.schema.n_outputs == 1 else found
 
     def staged(self, table: Table) -> Iterator[np.ndarray]:
         """Predict after every round, beginning with the first models alone."""

@@ -23,6 +23,7 @@ from secret_jax.composed.kernel.search import (
     of_numbers,
 )
 from secret_jax.composed.kernel.smoothing import Smoothing
+from secret_jax.data.foreign import of_kind_of_x
 from secret_jax.data.hashes import repeats_of
 from secret_jax.data.labels import at_least, from_at_least
 from secret_jax.data.validation import (
@@ -277,6 +278,7 @@ class KernelTreeRegressor(ConformalMixin, RegressorMixin, KernelTree):
         tree = self._fitted_tree(SecretRegressor(), given)
         return self._with_head(tree, given, target)[0]
 
+    @of_kind_of_x
     def predict(
         self, X: TableLike, *, return_std: bool = False
     ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:

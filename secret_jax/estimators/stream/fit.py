@@ -214,6 +214,8 @@ class FirstPass:
         columns, weight = columns.recoded(self.learner.places()), weight * factor
         schema = self.learner.schema()
         source = TableSource(schema, columns, targets, rounded_weight(weight))
+        if self.merged:
+            source = replace(source, times=times.astype(np.float64))
         found, is_whole = source.repeats(times), self.limit == _NO_LIMIT
         if found is None or not (is_whole or self.merged or found.are_many):
             return source, 1.0
@@ -333,7 +335,8 @@ def _prepared(
     stream = StreamRows(schema, source, own, whole, exchange, plan.progress)
     share = share_of(rows, stream)
     every_row = stream if share < 1.0 else None
-    prepared = Prepared(schema, rows, share, every_row, None, None)
+    differ = whole.factor * whole.weight / whole.n_used
+    prepared = Prepared(schema, rows, share, every_row, None, None, differ)
     return replace(better, seed=seeds[0]), prepared
 
 

@@ -15,8 +15,10 @@ from secret_jax.runtime.hashing import mix
 from secret_jax.runtime.parallel import in_blocks
 from secret_jax.runtime.shapes import slice_positions
 
-# Sums of float32 weights may miss a least weight by their rounding.
+# Sums of weights in float64 may miss a least weight by this share of it.
 ROUNDING = 1e-6
+# Sums of float32 weights of a node are exact to this share of its weight.
+_ROUNDING_32 = 1e-5
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -111,6 +113,7 @@ class Frontier(NamedTuple):
     # min_split_weight, min_leaf_weight (n_nodes,), float64; the second less `ROUNDING`.
     min_split_weight: np.ndarray
     min_leaf_weight: np.ndarray
+    lightest: np.ndarray  # (n_nodes,), float64: least weight above 0 of a root's rows
     oblique: np.ndarray  # (n_nodes,), bool
     allowed: np.ndarray  # (n_nodes, n_columns + n_discrete), bool
 
@@ -135,11 +138,22 @@ class Frontier(NamedTuple):
             min_split_weight=np.array([root.min_split_weight for root in roots]),
             min_leaf_weight=(1 - ROUNDING)
             * np.array([root.min_leaf_weight for root in roots]),
+            lightest=np.array([_least_above_zero(part) for part in parts]),
             oblique=np.array([root.oblique for root in roots]),
             allowed=np.array(
                 [everything if root.allowed is None else root.allowed for root in roots]
             ),
         )
+
+    @property
+    def searched_leaf_weight(self) -> np.ndarray:
+        """Least weight of a side by sums in float32, (n_nodes,), float64.
+
+        Rounding may not refuse a side of just the least weight, nor may a side pass
+        that lacks a row: growth, which sums in float64, would leave the node unsplit.
+        """
+        tolerance = np.minimum(_ROUNDING_32 * self.weight, 0.5 * self.lightest)
+        return np.maximum(self.min_leaf_weight - tolerance, 0.5 * self.min_leaf_weight)
 
     def take(self, index: np.ndarray) -> Frontier:
         """Select nodes by position or by a mask."""
@@ -161,6 +175,11 @@ class Frontier(NamedTuple):
         twice.start[1::2] = twice.stop[::2] = middle
         twice.key[1::2] ^= np.uint64(1)
         return twice._replace(node=node, weight=weight, key=mix(twice.key))
+
+
+def _least_above_zero(weight: np.ndarray) -> float:
+    least = weight.min(initial=np.inf)
+    return least if least > 0 else weight[weight > 0].min(initial=np.inf)
 
 
 def _joined(parts: Sequence[np.ndarray]) -> np.ndarray:

@@ -18,18 +18,14 @@ import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import Array
 
-from secret_jax.data.kernels import reads_once
 from secret_jax.data.schema import TableSchema
 from secret_jax.data.tiles import TiledRows
 from secret_jax.fit.grow.execution import checked_splits
 from secret_jax.models.statistics import ROUNDING_32, NodeStatistics
-from secret_jax.runtime.devices import chosen_device
 from secret_jax.runtime.linalg import AnyArray, safe_divide
 from secret_jax.runtime.packing import Packed
 from secret_jax.runtime.programs import program
-from secret_jax.splits.em_kernel import products_about
 from secret_jax.splits.interface import Level, Roles, Split, SplitFinder
-from secret_jax.splits.kernels_work import work_on
 from secret_jax.tree.walk import goes_left
 
 # Numbers of rows come back in two parts that float32 holds.
@@ -100,21 +96,19 @@ class Traced:
     n_regressors: int
     n_categories: int
     any_oblique: bool
-    triton: bool  # whether the accelerator runs kernels of Triton
 
     @classmethod
     def of(cls, schema: TableSchema, finder: SplitFinder, any_oblique: bool) -> Traced:
         """What a finder is told of a table."""
         roles = Roles.of(schema)
         return cls(
-            finder,
+            finder.without_numbers(),
             tuple(roles.thresholded.tolist()),
             tuple(map(tuple, roles.missing.tolist())),
             tuple(roles.combined.tolist()),
             schema.n_regressors,
             max([1, *map(len, schema.categories)]),
             any_oblique,
-            work_on(chosen_device()),
         )
 
     @property
@@ -155,7 +149,7 @@ def _axis_of(mesh: Mesh | None) -> str | None:
     return None if mesh is None else AXIS
 
 
-@program(static_argnames=("n_places", "tile", "triton", "mesh"))
+@program(static_argnames=("n_places", "tile", "mesh"))
 @_on_each(*[APART] * 6, found_lies=APART)
 def laid_out(
     x: AnyArray,
@@ -167,7 +161,6 @@ def laid_out(
     *,
     n_places: int,
     tile: int,
-    triton: bool,
     mesh: Mesh | None = None,
 ) -> Tiles:
     """Put the rows of roots into tiles.
@@ -179,7 +172,7 @@ def laid_out(
     """
     begin, length = roots.T
     n_tiles = -(-n_places // tile) + len(roots)
-    rows = TiledRows.of(length, n_tiles, tile, triton, _axis_of(mesh))
+    rows = TiledRows.of(length, n_tiles, tile, _axis_of(mesh))
 
     def put(values: Array, at: Array) -> Array:
         found = jnp.moveaxis(_taken(values, at), 1, -1)  # (n_tiles, ..., tile)
@@ -206,7 +199,7 @@ def roomier(tiles: Tiles, *, n_nodes: int, mesh: Mesh | None = None) -> Tiles:
 
     n_tiles, old = len(tiles.x) + n_nodes, tiles.rows
     length = longer(old.length)
-    rows = TiledRows.of(length, n_tiles, old.tile, old.triton, _axis_of(mesh))
+    rows = TiledRows.of(length, n_tiles, old.tile, _axis_of(mesh))
     return Tiles._make([rows, *map(longer, tiles[1:])])
 
 
@@ -226,8 +219,7 @@ def divided(
     on_left, n_left = _counted(rows, left)
     of_sides = jnp.stack([n_left, rows.length - n_left], axis=1).ravel()
     length = jnp.where(side >= 0, of_sides[jnp.maximum(side, 0)], 0)
-    how = rows.tile, rows.triton, _axis_of(mesh)
-    new = TiledRows.of(length, len(rows.filled), *how)
+    new = TiledRows.of(length, len(rows.filled), rows.tile, _axis_of(mesh))
     # Where the rows of each side go, of all places; of those that nobody wants beyond
     # the last one.
     begin = jnp.full(of_sides.shape, left.size, jnp.int32)
@@ -323,12 +315,9 @@ def _sums(tiles: Tiles, n_regressors: int) -> Array:
     joint = jnp.concatenate([jnp.ones_like(weight), *arrays], axis=1)
     mean = rows.sums(weight * joint)
     mean = safe_divide(mean[:, 1:], mean[:, :1])
-    if reads_once(rows, 1 + mean.shape[1]):
-        products, _ = products_about(rows, [mean[:, None]], (x, targets), weight)
-    else:
-        about = joint[:, 1:] - rows.spread(mean)
-        joint = jnp.concatenate([joint[:, :1], about], axis=1)
-        products = rows.products(weight * joint, joint)
+    about = joint[:, 1:] - rows.spread(mean)
+    joint = jnp.concatenate([joint[:, :1], about], axis=1)
+    products = rows.products(weight * joint, joint)
     lengths = rows.lengths
     length = jnp.stack([lengths // _PART, lengths % _PART], axis=1)
     parts = [mean, products, rows.least(targets), -rows.least(-targets), length]
@@ -377,19 +366,23 @@ def samples(
 
 
 @program(static_argnames=("traced", "mesh"), small_steps=True)
-@_on_each(APART, SHARED, found_lies=SHARED)
+@_on_each(APART, SHARED, SHARED, found_lies=SHARED)
 def searched(
-    seen: Seen, packed: Packed, *, traced: Traced, mesh: Mesh | None = None
+    seen: Seen,
+    packed: Packed,
+    numbers: Array,
+    *,
+    traced: Traced,
+    mesh: Mesh | None = None,
 ) -> Array:
     """The share of each node's weight that the search saw, then its best split.
 
-    ``packed``: an `Asked`.
+    ``packed``: an `Asked`; ``numbers``: those of the finder.
     """
     rows, x, codes, targets, weight = seen
     asked: Asked = packed.apart()
     if not isinstance(rows, TiledRows):
         rows = TiledRows.samples(rows, weight.shape[-1], _axis_of(mesh))
-    rows = replace(rows, triton=traced.triton)
     # Of nodes that nobody asks about no row counts.
     weight = jnp.where(rows.spread(asked.weight > 0), weight, 0.0)
     share = safe_divide(rows.sums(weight), asked.weight)
@@ -411,7 +404,8 @@ def searched(
         n_categories=traced.n_categories,
         any_oblique=traced.any_oblique,
     )
-    found = jax.tree.leaves(checked_splits(traced.finder, level))
+    finder = traced.finder.with_numbers(numbers)
+    found = jax.tree.leaves(checked_splits(finder, level))
     parts = [array.reshape(rows.n_nodes, -1) for array in (share, *found)]
     return jnp.concatenate([part.astype(jnp.float32) for part in parts], axis=1)
 

@@ -23,7 +23,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding
 
-from secret_jax.data.kernels import BLOCK
+from secret_jax.data.fallback import with_fallback
 from secret_jax.data.rows import Table, are_ones
 from secret_jax.data.schema import TableSchema
 from secret_jax.fit.grow.execution import (
@@ -73,6 +73,8 @@ _NODES, _FEWEST_NODES, _MANY_COLUMNS, _MORE = 128, 8, 128, 4
 # Places in a tile: with more columns than the first number as many, so that products of
 # a tile take no more memory than its rows.
 _TILE, _LARGEST_TILE = 256, 4096
+# Rows that threads of a card take side by side.
+_BLOCK = 32
 # Fewest rows that programs have room for, on each device.
 _FEWEST_ROWS = 1 << 16
 
@@ -102,13 +104,13 @@ class OnDevice(Execution):
         self._n_rows, self._sample = len(places.row), options.sample
         self._mesh = _mesh(options.devices, places)
         self._n_devices = 1 if self._mesh is None else self._mesh.size
-        # Most rows of a node that a search sees on a device: of several whole blocks,
-        # which kernels take.
+        # Most rows of a node that a search sees on a device: of several whole blocks.
         most = -(-(self._sample or self._n_rows) // self._n_devices)
-        self._most_seen = most if self._mesh is None else -(-most // BLOCK) * BLOCK
+        self._most_seen = most if self._mesh is None else -(-most // _BLOCK) * _BLOCK
         self._unweighted = are_ones(places.weight)
         any_oblique = bool(roots.oblique.any()) and schema.n_columns > 1
         self._traced = Traced.of(schema, options.finder, any_oblique)
+        self._numbers = options.finder.numbers()
         n_columns = schema.n_columns + schema.n_outputs
         at_once = _NODES // next_power_of_two(-(-n_columns // _MANY_COLUMNS))
         if options.in_batches and options.max_leaf_nodes:
@@ -151,11 +153,14 @@ class OnDevice(Execution):
                 wanted[: len(own.weight)] = slot[part]
                 seen = samples(self._tiles, wanted, **how)
                 pairs.append((seen, self._packed(own, n, slice(len(own.weight)))))
+
+        def search() -> np.ndarray:
+            how = {"traced": self._traced, "mesh": self._mesh}
+            found = [searched(*pair, self._numbers, **how) for pair in pairs]
+            return np.concatenate([np.asarray(each) for each in found])
+
         with self._in_its_memory():
-            found = [
-                searched(*pair, traced=self._traced, mesh=self._mesh) for pair in pairs
-            ]
-            numbers = np.concatenate([np.asarray(each) for each in found])
+            numbers = with_fallback(search)
         numbers = numbers[slot] if self._sample is None else numbers[:n_nodes]
         splits = unpacked(numbers[:, 1:], self._one_split)
         return Found(splits, numbers[:, 0].astype(np.float64))
@@ -222,7 +227,6 @@ class OnDevice(Execution):
             roots.swapaxes(0, 1).reshape(-1, 2).astype(np.int32),  # device by device
             n_places=n_places,
             tile=tile,
-            triton=self._traced.triton,
             mesh=self._mesh,
         )
 
@@ -270,7 +274,7 @@ class OnDevice(Execution):
         return Asked(
             weight=level.weight,
             sampled=(self._length[slot] > self._most_seen).any(axis=1),
-            min_weight=level.min_leaf_weight,
+            min_weight=level.searched_leaf_weight,
             random=random_numbers(level.key, n_random),
             model=level.model,
             degrees=level.degrees,

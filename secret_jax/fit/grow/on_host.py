@@ -66,8 +66,8 @@ class OnHost(Execution):
             return Found(splits, np.zeros(0))
         n_rows = np.minimum(frontier.stop - frontier.start, self._most)
         share = self._shares(frontier, n_rows)
-        light = share * frontier.min_leaf_weight
-        seen = frontier._replace(stop=frontier.start + n_rows, min_leaf_weight=light)
+        least = share * frontier.searched_leaf_weight
+        seen = frontier._replace(stop=frontier.start + n_rows, min_leaf_weight=least)
 
         def search(index: np.ndarray) -> None:
             # What a division by zero leads to is sorted out afterwards.

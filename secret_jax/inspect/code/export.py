@@ -84,8 +84,9 @@ def export_code(
     less than 3e-5 standard deviations of the target, or 3e-4 if the tree has gates.
     Splits on one column change sides at exactly the same value. Missing values (None or
     NaN in Python, NULL in SQL) and unseen categories go where `predict` sends them.
-    Parts of dates are columns of their own, numbers that are named as in the text:
-    ``sold (year)``.
+    Python takes dates and times of day themselves, or texts as ISO 8601 has them. In
+    SQL and ONNX their parts are columns of their own, numbers that are named as in the
+    text: ``sold (year)``; the first lines, or the graph's ``doc_string``, define them.
 
     In SQL turn NaN into NULL first (``NULLIF(x, 'NaN')``). Classes use ``EXP``; where
     SQLite lacks it, ``connection.create_function("EXP", 1, math.exp)`` adds it.

@@ -12,7 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from secret_jax.inspect.code.program import ExportedModel, plain_categories
+from secret_jax.inspect.code.program import (
+    ExportedModel,
+    parts_of_dates,
+    plain_categories,
+)
 from secret_jax.inspect.equations import clip_range_of, unknown_values
 from secret_jax.losses.interface import HIGHEST_LOG
 from secret_jax.runtime.environment import imported
@@ -54,7 +58,7 @@ def onnx_model(model: ExportedModel) -> Any:
         labels = labels.astype(object) if labels.dtype.kind == "U" else labels
         graph.output("label", graph("Gather", labels, best), labels.dtype)
         graph.output("probabilities", chances, np.float64, len(labels))
-    return graph.proto(model.title)
+    return graph.proto(model.title, " ".join(parts_of_dates(model)))
 
 
 class _Graph:
@@ -125,11 +129,11 @@ class _Graph:
                 )
         return value
 
-    def proto(self, title: str) -> Any:
+    def proto(self, title: str, notes: str) -> Any:
         """Put the parts together, and check them."""
         helper, title = self.onnx.helper, " ".join(title.split()) or "tree"
         ends = [*self.inputs.values()], self.outputs, self.constants
-        graph = helper.make_graph(self.nodes, title, *ends)
+        graph = helper.make_graph(self.nodes, title, *ends, doc_string=notes)
         opsets = [helper.make_opsetid(*pair) for pair in _OPSETS.items()]
         options = {"ir_version": 8, "producer_name": "secret-jax"}
         model = helper.make_model(graph, opset_imports=opsets, **options)

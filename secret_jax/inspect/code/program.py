@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from secret_jax.data.dates import MINUTES
 from secret_jax.data.schema import FAR, TableSchema
 from secret_jax.inspect.equations import (
     CategorySplit,
@@ -93,6 +94,24 @@ def exported_sum(
     centers = tuple(map(float, centers))
     title = " / ".join(schema.target_names)
     return ExportedModel(title, parts, centers, loss, classes, only)
+
+
+def parts_of_dates(model: ExportedModel) -> list[str]:
+    """Sentences on what the columns are that stand for a date or a time of day."""
+    sentences = []
+    for name, parts in model.schema.dates:
+        zone = dict(model.schema.zones).get(name)
+        where = f" on the clocks of {zone}" if zone else ""
+        meaning = (
+            "counted from midnight"
+            if MINUTES in parts[0]
+            else "weekday 1 is Monday, minutes are decimals of the hour, and days are "
+            "those since 1970-01-01"
+        )
+        names = ", ".join(parts)
+        text = f"Numbers to compute from {name}{where}: {names}; {meaning}."
+        sentences.append(" ".join(text.split()))
+    return sentences
 
 
 def exact_equation(tree: Tree, node: int) -> Equation:

@@ -5,10 +5,13 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
+from datetime import timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 
+from secret_jax.data.dates import MINUTES, clock_of
 from secret_jax.inspect.code.program import (
     ExportedModel,
     Writer,
@@ -27,6 +30,8 @@ from secret_jax.tree.soft import HARD_LOGIT
 from secret_jax.tree.structure import Tree
 from secret_jax.tree.totals import Side, way_to
 
+_IMPORTS = {"datetime": "datetime", "timedelta": "datetime", "timezone": "datetime"}
+_IMPORTS |= {"exp": "math", "ZoneInfo": "zoneinfo"}
 _WIDTH = 88  # characters in a line, as formatters have it
 # Functions, each before those that it calls.
 _HELPERS = f"""
@@ -43,6 +48,27 @@ def clip(value, low, high):
     return min(max(value, low), high)
 
 
+def date_part(value, part, zone=None):
+    if missing(value):
+        return None
+    date = datetime.fromisoformat(str(value))
+    date = date.astimezone(zone) if zone and date.tzinfo else date
+    return {{
+        "year": date.year,
+        "month": date.month,
+        "weekday": date.isoweekday(),
+        "hour": date.hour + date.minute / 60 + date.second / 3600,
+        "days since 1970": date.toordinal() - 719163,
+    }}[part]
+
+
+def minutes_of(value):
+    if missing(value):
+        return None
+    hours, minutes, seconds = f"{{value}}:0:0".split(":")[:3]
+    return 60 * int(hours) + int(minutes) + int(float(seconds)) / 60
+
+
 def number(value, mean):
     return mean if missing(value) else float(value)
 
@@ -52,7 +78,8 @@ def missing(value):
 """
 # Names that the functions call.
 _TAKEN = {
-    *("min", "max", "float", "exp", "dict", "zip", "sum"),
+    *("min", "max", "float", "exp", "dict", "zip", "sum", "int", "str"),
+    *("datetime", "timedelta", "timezone", "ZoneInfo"),
     *re.findall(r"def (\w+)", _HELPERS),
 }
 
@@ -75,7 +102,12 @@ def python_code(model: ExportedModel, function: str) -> str:
         if text[4 : text.index("(") + 1] in code + helpers:
             helpers = f"{text}\n\n\n{helpers}"
     code = helpers + code
-    return "from math import exp\n\n\n" * ("exp(" in code) + code
+    imports = [
+        f"from {module} import {name}\n"
+        for name, module in _IMPORTS.items()
+        if re.search(rf"\b{name}[(.]", code)
+    ]
+    return "".join(imports) + "\n\n" * bool(imports) + code
 
 
 class _PythonWriter(Writer):
@@ -107,7 +139,8 @@ class _PythonWriter(Writer):
         lines = [
             f"def {name}{'_proba' * bool(classes)}(row=None, /, **columns):",
             f"    # {' '.join(model.title.split())}: {by}.",
-            "    # Columns come as keyword arguments or as one dict.",
+            "    # Columns come as keyword arguments or as one dict"
+            + f"{', dates as such or in ISO 8601' * bool(self.schema.dates)}.",
             "    row = columns if row is None else row",
             *(["    row = {", *cells, "    }"] if cells else []),
             *(bodies if alone else self._answer()),
@@ -135,8 +168,14 @@ class _PythonWriter(Writer):
         return f"row[{name!r}, 'missing']"
 
     def _held(self, name: str) -> str:
-        """Write what is given: of levels in an order the place."""
-        levels = self.schema.origin(self.schema.names.index(name)).levels
+        """Write what is given: of a date its part, of levels in an order the place."""
+        column, part, levels = self.schema.origin(self.schema.names.index(name))
+        if part == MINUTES:
+            return f"minutes_of(row[{column!r}])"
+        if part:
+            zone = dict(self.schema.zones).get(column)
+            clock = f", {_clock(zone)}" if zone else ""
+            return f"date_part(row[{column!r}], {part!r}{clock})"
         codes = {level: float(code) for code, level in enumerate(levels or ())}
         return f"{codes!r}.get(row[{name!r}])" if levels else f"row[{name!r}]"
 
@@ -241,6 +280,15 @@ class _PythonWriter(Writer):
             yield "    # Minus the average cost of naming each class."
             yield _statement("gains = ", f"[{', '.join(gains)}]")
         yield f"    return labels[{best}.index(max({best}))]"
+
+
+def _clock(zone: str) -> str:
+    """Write a time zone."""
+    clock = clock_of(zone)
+    if isinstance(clock, ZoneInfo):
+        return f"ZoneInfo({zone!r})"
+    seconds = (clock.utcoffset(None) or timedelta()).total_seconds()
+    return f"timezone(timedelta(seconds={seconds:.0f}))"
 
 
 def _statement(before: str, value: str, after: str = "", indent: str = "    ") -> str:

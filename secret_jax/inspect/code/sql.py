@@ -17,6 +17,7 @@ from secret_jax.inspect.code.program import (
     decisions,
     exact_conditions,
     exact_equation,
+    parts_of_dates,
     plain_category,
 )
 from secret_jax.inspect.equations import CategorySplit
@@ -41,12 +42,14 @@ def sql_code(model: ExportedModel, column_name: str, table: str | None) -> str:
             "probability. Name a table with table= for a query that has a column for "
             "each and the class, or one class with output=."
         )
+    notes = "".join(f"-- {one}\n" for one in parts_of_dates(model))
     sql, name = _SqlWriter(model, column_name, table or ""), _quoted(column_name)
     sums = list(map(sql.value, model.trees[0]))
     if table is not None and by_class:
-        return sql.query_of_classes(sums, column_name, table) + "\n"
-    answer = sql.answer(sums)
-    return (answer if table is None else _select({name: answer}, _quoted(table))) + "\n"
+        return f"{notes}{sql.query_of_classes(sums, column_name, table)}\n"
+    code = sql.answer(sums)
+    code = code if table is None else _select({name: code}, _quoted(table))
+    return f"{notes}{code}\n"
 
 
 class _SqlWriter(Writer):

@@ -76,6 +76,7 @@ function make(tree, input) {
   document.getElementById("inputs").append(line);
   if (input.choices) {
     input.choices.forEach(([words], i) => box.add(new Option(words, i)));
+    box.value = input.value;
   } else {
     Object.assign(box, {type: input.date ? "date" : "number", step: input.step});
     box.valueAsNumber = unit * input.value;

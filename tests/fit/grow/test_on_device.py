@@ -14,6 +14,7 @@ from traceable_finder import VarianceSplits
 
 from benchmarks.device.counting import as_on_accelerator
 from secret_jax import SecretRegressor, SecretSplits
+from secret_jax.data import fallback, kernels
 from secret_jax.fit.grow import on_device
 from secret_jax.fit.grow.execution import GrowOptions, no_splits
 from secret_jax.fit.grow.frontier import Frontier, Places, Root
@@ -84,7 +85,6 @@ def assert_alike(on_host, there):
 
 LIMITS = {
     "all rows": {"sample": None},
-    "all rows, by kernels of Triton": {"sample": None},
     "samples": {"sample": 128},
     "to a depth": {"sample": None, "max_depth": 3},
     "best first": {"sample": 128, "max_leaf_nodes": 12},
@@ -94,11 +94,7 @@ LIMITS = {
 
 
 @pytest.mark.parametrize("limits", LIMITS.values(), ids=LIMITS)
-def test_trees_are_those_of_the_host(table, limits, request, monkeypatch):
-    if "kernels" in request.node.name:
-        monkeypatch.setattr("secret_jax.data.kernels.INTERPRETED", True)
-        name = "secret_jax.fit.grow.level_programs.work_on"
-        monkeypatch.setattr(name, lambda device: True)
+def test_trees_are_those_of_the_host(table, limits):
     options = GrowOptions(finder=VarianceSplits(), min_gain=0.0, **limits)
     assert_alike(*both(table, options, several_roots()))
 
@@ -348,6 +344,24 @@ def test_fits_are_those_of_the_host(name):
     assert np.array_equal(other.kind, own.kind)
     assert np.array_equal(other.attribute, own.attribute)
     assert np.array_equal(other.goes_left, own.goes_left)
+    assert np.abs(found - expected).max() <= 1e-3 * y.std()
+
+
+def test_a_fit_goes_on_where_a_kernel_fails(monkeypatch):
+    """On a card that is pretended, after kernels were right in the trial."""
+
+    def fails(*_):
+        raise NotImplementedError("no such instruction")
+
+    monkeypatch.setattr(fallback, "runs_triton", lambda device: True)
+    monkeypatch.setattr(fallback, "_WORKS", {jax.devices("cpu")[0]: True})
+    monkeypatch.setattr(kernels, "sums_of_tiles", fails)
+    X, y = crease()
+    options = {"prune": None, "max_leaf_nodes": 6, "oblique": True}
+    options["splits"] = SecretSplits(n_starts=1, n_attempts=1)
+    with pytest.warns(UserWarning, match="does not work on .*no such instruction"):
+        (expected, own), (found, other) = fit_on_both(X, y, **options)
+    assert np.array_equal(other.kind, own.kind)
     assert np.abs(found - expected).max() <= 1e-3 * y.std()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from unittest import mock
 
@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from configurations import encoded
 
-from benchmarks.device.counting import as_on_accelerator, for_triton
+from benchmarks.device.counting import as_on_accelerator, described_by, with_kernels
 from secret_jax import RssSplits, SecretSplits
 from secret_jax.fit.grow import on_device
 from secret_jax.fit.grow.execution import GrowOptions
@@ -25,6 +25,11 @@ from secret_jax.runtime.programs import Program
 FINDERS = {
     "rss": RssSplits(),
     "secret": SecretSplits(n_starts=2),
+}
+# Settings of a grid, on which no size depends.
+SETTINGS = {
+    "rss": {"ridge": 30.0, "least_share": 0.4, "gcv_factor": 1.0, "min_gain": 0.0},
+    "secret": {"tol": 1e30, "min_gain": 3.0, "fixed_splits": [("a", 0.5)]},
 }
 # Of Triton JAX promises that it compiles, not that a later version reads it.
 KERNELS = [
@@ -38,6 +43,8 @@ class Calls:
     """Programs, by name, with the shapes of what they were called with last."""
 
     found: dict[str, tuple[Program, Any, dict[str, Any]]] = field(default_factory=dict)
+    n_compiled: list[int] = field(default_factory=list)  # after each growth
+    trees: list[Any] = field(default_factory=list)
 
     def note(self, program: Program, arguments: Any, static: dict[str, Any]) -> None:
         def shape(value):
@@ -74,8 +81,22 @@ def calls(request):
         mock.patch.object(Program, "__call__", called),
         mock.patch.multiple(on_device, _NODES=8, _FEWEST_ROWS=1 << 10),
     ):
-        grown(rows, schema, options, [root])
-    return noted.found
+        for own in ({}, SETTINGS[request.param]):
+            setting = replace(options, finder=replace(finder, **own))
+            noted.trees += grown(rows, schema, setting, [root])
+            programs = (program for program, *_ in noted.found.values())
+            noted.n_compiled.append(sum(program.n_compiled for program in programs))
+    return noted
+
+
+def test_settings_of_a_grid_are_arguments_of_one_program(calls):
+    before, after = calls.n_compiled
+    assert after == before
+    tree, other = (each.tree for each in calls.trees)  # the numbers reach it
+    arrays = "kind", "attribute", "direction", "threshold", "goes_left"
+    assert not all(
+        np.array_equal(getattr(tree, name), getattr(other, name)) for name in arrays
+    )
 
 
 @pytest.mark.parametrize("platform", ["cuda", "cuda with Triton", "tpu"])
@@ -86,14 +107,15 @@ def test_programs_are_exported_for_accelerators(calls, platform):
         if not any(map(importlib.util.find_spec, plugins)):
             pytest.skip("kernels of Triton need a plugin of CUDA")
     wanted = {"laid_out", "divided", "searched"}
-    assert wanted <= set(calls) <= {*wanted, "samples"}
-    for name, (program, arguments, options) in calls.items():
-        arguments, static = for_triton((arguments, options), triton)
-        function = jax.jit(program.__wrapped__, static_argnames=tuple(static))
-        with in_32_bits():
+    assert wanted <= set(calls.found) <= {*wanted, "samples"}
+    wanted = {"searched"} if triton else set(calls.found)  # no other has kernels
+    for program, arguments, options in map(calls.found.get, wanted):
+        function = jax.jit(program.__wrapped__, static_argnames=tuple(options))
+        card = described_by("NVIDIA H100 80GB HBM3")
+        with in_32_bits(), with_kernels(triton), card:
             leaves, tree = jax.tree.flatten(arguments)
 
-            def plain(*leaves, function=function, tree=tree, static=static):
+            def plain(*leaves, function=function, tree=tree, static=options):
                 found = function(*jax.tree.unflatten(tree, leaves), **static)
                 return tuple(jax.tree.leaves(found))
 
@@ -103,5 +125,6 @@ def test_programs_are_exported_for_accelerators(calls, platform):
         assert exported.platforms == (platform,)
         # A library's function would be one call, of many kernels on some devices.
         assert "custom_call @cusolver" not in exported.mlir_module()
-        sums = name in ("divided", "searched")
-        assert ("triton" in exported.mlir_module()) == (triton and sums)
+        finder = getattr(options.get("traced"), "finder", None)
+        mixtures = triton and isinstance(finder, SecretSplits)
+        assert ("triton" in exported.mlir_module()) == mixtures

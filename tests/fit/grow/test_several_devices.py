@@ -17,8 +17,7 @@ import numpy as np
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 from secret_jax import RssSplits, SecretRegressor, shard_rows
-from secret_jax.data import kernels
-from secret_jax.fit.grow import grower, level_programs, on_device
+from secret_jax.fit.grow import grower, on_device
 from secret_jax.runtime import programs
 
 programs.OPTIMIZATION_LEVEL = 0
@@ -106,11 +105,6 @@ compared("paper, oblique", paper, X, y)
 found["bytes"]["paper"] = bytes_between()
 grown(paper, *planes(8000), True)
 found["bytes"]["paper, more rows"] = bytes_between()
-with (
-    mock.patch.object(kernels, "INTERPRETED", True),
-    mock.patch.object(level_programs, "work_on", lambda device: True),
-):
-    compared("paper, kernels", paper, X, y)
 oblique = SecretRegressor(oblique=True, **SMALL)
 compared("default", oblique, X, y)
 found["bytes"]["default"] = bytes_between()
@@ -144,10 +138,7 @@ def found(tmp_path_factory) -> dict:
     return on_eight_devices(_SCRIPT, JAX_COMPILATION_CACHE_DIR=folder)
 
 
-TREES = [
-    *("paper, oblique", "paper, axis", "paper, kernels"),
-    *("default", "weights", "gaps"),
-]
+TREES = "paper, oblique", "paper, axis", "default", "weights", "gaps"
 
 
 @pytest.mark.parametrize("name", TREES)
