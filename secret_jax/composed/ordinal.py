@@ -8,29 +8,47 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.composed.base import ComposedClassifier, Given
-from secret_jax.data.labels import at_least, from_at_least
+from secret_jax.data.labels import at_least, from_at_least, warn_of_letters
 from secret_jax.data.validation import TableLike, validated
+from secret_jax.estimators.parameters import value_of
 from secret_jax.estimators.regressor import SecretRegressor
+from secret_jax.losses.classes import CumulativeLogits
+from secret_jax.models.glm import LinearOfLoss, leaf_for_loss
+
+_LOSS = CumulativeLogits()
+
+
+def _with_logits(tree: SecretRegressor) -> SecretRegressor:
+    """Give an unfitted tree leaves of cumulative logits, if its leaf model has them."""
+    value = value_of("leaf", tree.leaf)
+    leaf = None if value is None else leaf_for_loss(value, _LOSS)
+    if isinstance(leaf, LinearOfLoss):  # the parent's mean counts as a row
+        tree.set_params(loss=_LOSS, leaf=replace(leaf, prior=1.0))
+    return tree
 
 
 @dataclass(eq=False, repr=False)
 class SecretOrdinalClassifier(ComposedClassifier):
     """Readable tree of classes in order.
 
-    One tree with an output for each class but the first: the probability of that class
-    or a later one (Lanning's cumulative indicators, 2008, equation 6.8, from the other
-    side). Mistaking a class for a far one costs more than for its neighbour; equations
-    say how each step is reached, and no later class is likelier than an earlier one.
+    One tree with an output for each class but the first: the log-odds of that class or
+    a later one (cumulative logits, McCullagh 1980, of Lanning's indicators, 2008,
+    equation 6.8, from the other side). Equations say how each step is reached, with
+    slopes of its own. Mistaking a class for a far one costs more than for its
+    neighbour, and no later class is likelier to be reached than an earlier one.
 
     Parameters
     ----------
     tree : SecretRegressor, optional
-        The tree; it is cloned. None: ``SecretRegressor()``.
+        The tree; it is cloned, and leaves "ridge", "linear" and "constant" get the
+        loss of cumulative logits (others are least squares of the indicators). None:
+        ``SecretRegressor()``.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        In the order of a column of ordered categories, else of numbers or letters.
+        In the order of a column of ordered categories, else of numbers or, with a
+        warning, of letters.
     tree_ : SecretRegressor
         The fitted tree, which can be read, drawn and saved.
     n_features_in_ : int
@@ -44,6 +62,9 @@ class SecretOrdinalClassifier(ComposedClassifier):
 
     References
     ----------
+    P. McCullagh. Regression Models for Ordinal Data. Journal of the Royal Statistical
+    Society B 42, 1980.
+
     J. M. Lanning. A Kernelized Genetic Algorithm Decision Tree with Information
     Criteria. Dissertation, University of Tennessee, 2008, chapter 6.
 
@@ -65,7 +86,9 @@ class SecretOrdinalClassifier(ComposedClassifier):
 
     def _fitted(self, given: Given) -> dict[str, Any]:
         classes, member = self._members(given)
+        warn_of_letters(classes, given.y)
         tree: Any = clone(SecretRegressor() if self.tree is None else self.tree)
+        tree = _with_logits(tree)
         reached = at_least(member)
         reached = reached[:, 0] if len(classes) == 2 else reached
         tree.fit(given.X, reached, given.sample_weight, groups=given.groups)

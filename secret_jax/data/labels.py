@@ -1,5 +1,6 @@
 """Class labels as outputs: indicators, class weights, priors and costs."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -119,6 +120,18 @@ def from_at_least(reached: np.ndarray) -> np.ndarray:
     return every[:, :-1] - every[:, 1:]
 
 
+def warn_of_letters(classes: np.ndarray, y: Any) -> None:
+    """Warn where the order of several classes is that of the letters of their names."""
+    if len(classes) > 2 and classes.dtype.kind in "OUST" and not _order_of(y):
+        warnings.warn(
+            f"y is text without an order, and its classes are taken in that of the "
+            f"letters: {' < '.join(map(repr, classes.tolist()))}. Give their order, "
+            "for example with pd.Categorical(y, categories=[...], ordered=True).",
+            UserWarning,
+            stacklevel=2,
+        )
+
+
 def rank_error(y_true: Any, y_predicted: Any, classes: Any) -> float:
     """Mean number of places by which predicted classes in order are wrong.
 
@@ -165,7 +178,7 @@ def class_weights(
     member, found = labels[:, None] == classes, weight
     shares = [] if priors is None else [priors]
     if isinstance(class_weight, Mapping):
-        given = _of_classes("class_weight", class_weight, classes, 1.0)
+        given = _of_classes("class_weight", _known(class_weight, classes), classes, 1.0)
         found = found * (member @ given)
     elif class_weight is not None:  # "balanced"
         shares = [np.full(len(classes), 1.0 / len(classes)), *shares]
@@ -177,6 +190,20 @@ def class_weights(
     if not used.any():
         raise ValueError("All rows have a weight of zero by their class.")
     return found * (weight[used].sum() / found[used].sum())
+
+
+def _known(class_weight: Mapping[Any, Any], classes: np.ndarray) -> dict[Any, Any]:
+    """Weights of the classes that are there; of others, which a fold may lack, warn."""
+    labels = classes.tolist()
+    unlike = [label for label in class_weight if label not in labels]
+    if unlike:
+        warnings.warn(
+            f"class_weight names the class {unlike[0]!r}, which these rows do not "
+            f"hold: its weight has no effect. Their classes are {listed(labels)}.",
+            UserWarning,
+            stacklevel=2,
+        )
+    return {label: class_weight[label] for label in labels if label in class_weight}
 
 
 def checked_priors(priors: Any, classes: np.ndarray) -> np.ndarray | None:

@@ -39,8 +39,9 @@ from secret_jax.tree.functions import Model, encoded_rows, traceable
 _NOTED = "n_features_in_", "feature_names_in_"
 # Fitted attributes of one fit, and of what was done with it.
 _OF_ONE_FIT = (
-    *("conformity_scores_", "conformity_weight_", "distillation_", "reading_"),
-    *("oob_prediction_", "oob_score_", "search_", "training_rows_", *_NOTED),
+    *("conformity_scores_", "conformity_weight_", "deviation_", "distillation_"),
+    *("oob_prediction_", "oob_score_", "reading_", "search_", "training_rows_"),
+    *_NOTED,
 )
 
 

@@ -9,17 +9,47 @@ from sklearn.base import RegressorMixin
 from secret_jax.data.foreign import of_kind_of_x
 from secret_jax.data.validation import ArrayLike, CheckedRows, TableLike
 from secret_jax.estimators.base import TreeEstimator
+from secret_jax.estimators.common import TableEstimator
 from secret_jax.estimators.conformal import ConformalMixin, node_deviations
 from secret_jax.estimators.parameters import RegressorParameters, value_of
 from secret_jax.estimators.presets import PaperPreset
 from secret_jax.estimators.stream.mixin import StreamMixin
+from secret_jax.losses.interface import Loss
 from secret_jax.tree import routing
+
+
+class LossMixin(TableEstimator):
+    """Base of the estimators of numbers with a parameter ``loss``."""
+
+    loss: str | Loss
+
+    def _targets(
+        self, y: ArrayLike, X: Any, weight: np.ndarray, known: CheckedRows | None
+    ) -> CheckedRows:
+        rows = super()._targets(y, X, weight, known)
+        every = rows.targets
+        if known is not None:
+            every = np.concatenate([known.targets, every])
+        value_of("loss", self.loss).check_targets(every)
+        return rows
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        loss = value_of("loss", self.loss)
+        try:
+            if loss is not None:
+                loss.check_targets(np.array([[-1.0], [2.0]]))
+        except ValueError:  # of the negative one
+            tags.target_tags.positive_only = True
+        return tags
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SecretRegressor(
     ConformalMixin,
     RegressorMixin,
+    LossMixin,
     TreeEstimator,
     StreamMixin,
     PaperPreset,
@@ -109,8 +139,9 @@ class SecretRegressor(
     loss : str or Loss, default="squared"
         Loss of the leaf models and of pruning, while splits compare squared errors:
         "absolute" leads to medians (`Quantile`, which has a ``level``), "poisson" to
-        expected counts (`Poisson`, whose equations give their logarithms), "gamma" to
-        means of amounts above zero (likewise). Medians are not distilled. "auto":
+        expected counts, or rates, with the exposure as ``sample_weight`` (`Poisson`,
+        whose equations give their logarithms), "gamma" to means of amounts above zero
+        (likewise). Medians are not distilled. "auto":
         "squared"; or equations of the logarithm of a positive target, of 200 rows or
         more, where trees of two levels of it err a twentieth less on unseen rows than
         trees of the target: of prices, say, which change by shares. What knows no
@@ -232,27 +263,6 @@ class SecretRegressor(
         deviation = deviation[leaf].reshape(prediction.shape)
         return prediction, tree.loss.deviations(prediction, deviation)
 
-    def _targets(
-        self, y: ArrayLike, X: Any, weight: np.ndarray, known: CheckedRows | None
-    ) -> CheckedRows:
-        rows = super()._targets(y, X, weight, known)
-        every = rows.targets
-        if known is not None:
-            every = np.concatenate([known.targets, every])
-        value_of("loss", self.loss).check_targets(every)
-        return rows
-
     @property
     def _lowest(self) -> float:  # counts and amounts are never negative
         return 0.0 if self.tree_.loss.link == "exponential" else -np.inf
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        loss = value_of("loss", self.loss)
-        try:
-            if loss is not None:
-                loss.check_targets(np.array([[-1.0], [2.0]]))
-        except ValueError:  # of the negative one
-            tags.target_tags.positive_only = True
-        return tags

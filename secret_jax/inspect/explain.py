@@ -345,18 +345,21 @@ def feature_importances(tree: Tree, output: int = 0) -> np.ndarray:
     weight = tree.weight
     if weight[0] <= 0:
         return np.zeros(len(tree.schema.names))
-    # The mean error if the root said the same of all rows.
+    importance = savings(tree.restricted(output), constant_loss(tree, output))
+    total = importance.sum()
+    explained = total > _ROUNDING * weight[0]
+    return importance / total if explained else np.zeros_like(importance)
+
+
+def constant_loss(tree: Tree, output: int) -> float:
+    """Total training loss of an output if the root said the same of all rows."""
     constant = tree.loss.of_constant(tree.mean[0])
     if constant is None:  # as if errors grew with the variance of values
         error = tree.train_error[0]
         noise = np.maximum(tree.loss.noise(error, tree.mean[0]), _NOTHING)
         slopes = np.asarray(tree.coefficient[0, output, 1:], np.float64)
         constant = error * (1.0 + sum_variances(tree, 0, slopes).sum() / noise)
-    square = float(weight[0] * constant[output])
-    importance = savings(tree.restricted(output), square)
-    total = importance.sum()
-    explained = total > _ROUNDING * weight[0]
-    return importance / total if explained else np.zeros_like(importance)
+    return float(tree.weight[0] * constant[output])
 
 
 def savings(tree: Tree, square: float) -> np.ndarray:

@@ -7,9 +7,10 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.special import log_expit, log_softmax
+from scipy.special import expit, log_expit, log_softmax, logit
 
-from secret_jax.losses.interface import Likelihood, Loss, Pair
+from secret_jax.losses.interface import LEAST_SHARE, Likelihood, Loss, Pair, logistic
+from secret_jax.runtime.linalg import AnyArray
 
 # Where a probability is this close to 0 or 1 a parabola is too flat to step by.
 _LEAST_CURVATURE = 1e-4
@@ -117,3 +118,58 @@ class Brier(ClassLoss):
 
     def noise(self, error: np.ndarray, mean: np.ndarray) -> np.ndarray:
         return error * (0.5 if mean.shape[-1] == 1 else 1.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CumulativeLogits(Likelihood):
+    """Negative log-likelihoods of classes in order: whether each is reached, in nats.
+
+    There is an output for every class but the first, which indicates that class or a
+    later one; its value is the log-odds. All are added up. Slopes are those of all
+    outputs together (proportional odds, McCullagh 1980), and differ as the rows say.
+    """
+
+    shares_slopes: ClassVar[bool] = True
+
+    units: ClassVar = "given"
+    trains_gates: ClassVar[bool] = True
+    link: ClassVar = "softmax"  # of a single output the logistic function
+    error_word: ClassVar[str] = "log-loss"
+    regression: ClassVar[str] = "logistic"
+
+    def check_targets(self, targets: np.ndarray) -> None:
+        if (targets < 0).any() or (targets > 1).any():
+            raise ValueError(
+                "Cumulative logits need shares of rows, between 0 and 1: the targets "
+                f"are between {targets.min():g} and {targets.max():g}."
+            )
+
+    def name_of_value(self, target: str, several: bool) -> str:
+        return f"log-odds of {target}"
+
+    def meaning(self, name: str, several: bool) -> str:
+        return f"probability of {name}: 1 / (1 + exp(-log-odds))"
+
+    def prediction(self, value: AnyArray) -> AnyArray:
+        return logistic(value)
+
+    def losses(self, targets: np.ndarray, value: np.ndarray) -> np.ndarray:
+        return -targets * log_expit(value) - (1.0 - targets) * log_expit(-value)
+
+    def working(self, targets: np.ndarray, value: np.ndarray) -> Pair:
+        probability = expit(value)
+        curvature = np.maximum(probability * (1.0 - probability), _LEAST_CURVATURE)
+        return targets - probability, curvature
+
+    def constant(self, targets: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        mean = weight @ targets / weight.sum()
+        return logit(np.clip(mean, LEAST_SHARE, 1.0 - LEAST_SHARE))
+
+    def of_constant(self, mean: np.ndarray) -> np.ndarray:
+        return self.losses(mean, self.constant(mean[None], np.ones(1)))
+
+    def noise(self, error: np.ndarray, mean: np.ndarray) -> np.ndarray:
+        return 2.0 * error / np.maximum(mean * (1.0 - mean), _LEAST_CURVATURE)
+
+    def row_losses(self, value: jax.Array, targets: jax.Array) -> jax.Array:
+        return jnp.sum(jax.nn.softplus(value) - targets * value, axis=1)

@@ -15,9 +15,9 @@ from scipy.stats import norm
 
 from secret_jax.losses.interface import (
     RAREST,
-    Likelihood,
     Loss,
     Pair,
+    QuasiLikelihood,
     quantile,
     robust_scale,
 )
@@ -51,6 +51,11 @@ class SquaredError(Loss):
 
     def working(self, targets: np.ndarray, value: np.ndarray) -> Pair:
         return 2.0 * (targets - value), np.full(value.shape, 2.0)
+
+    def remaining(
+        self, targets: np.ndarray, value: np.ndarray, weight: np.ndarray
+    ) -> Pair:
+        return targets - value, weight
 
     def of_constant(self, mean: np.ndarray) -> np.ndarray:
         return np.ones_like(mean)  # variances of standardised targets
@@ -93,23 +98,40 @@ class LogMean(Loss):
         slope = (targets - mean) * mean ** (1.0 - self.power)
         return slope, np.maximum(mean ** (2.0 - self.power), _LEAST_CURVATURE)
 
+    def remaining(
+        self, targets: np.ndarray, value: np.ndarray, weight: np.ndarray
+    ) -> Pair:
+        # Several outputs share their weights: such fits aim at the same means.
+        mean = self.prediction(value)
+        return targets / mean, weight * (mean ** (2.0 - self.power)).mean(axis=1)
+
     def noise(self, error: np.ndarray, mean: np.ndarray) -> np.ndarray:
         return 2.0 * error / np.maximum(mean, RAREST) ** (2.0 - self.power)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Poisson(Likelihood, LogMean):
-    """Half the Poisson deviance of counts: how far they vary is told by their means."""
+class Poisson(QuasiLikelihood, LogMean):
+    """Half the Poisson deviance of counts, or of rates, weighted by their exposure.
 
-    units: ClassVar = "given"
+    Variances are in proportion to means, by a dispersion that is estimated: counts may
+    be in any unit, and vary more than Poisson's (Wedderburn 1974).
+    """
+
     _needs: ClassVar[str] = "loss='poisson' needs counts, no negative numbers"
+
+    def dispersion(
+        self, targets: np.ndarray, value: np.ndarray, weight: np.ndarray, free: float
+    ) -> np.ndarray:
+        # Pearson's estimate, which holds of rare counts too.
+        mean = np.maximum(self.prediction(value), RAREST)
+        return weight @ ((targets - mean) ** 2 / mean) / max(free, 1.0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class QuasiPoisson(LogMean):
-    """Half the Poisson deviance of amounts in any unit, which is no likelihood.
+    """Half the Poisson deviance of amounts, whose curvature is no information.
 
-    How far they vary is told by their errors (Wedderburn 1974).
+    How far they vary is told by their errors (Gourieroux, Monfort & Trognon 1984).
     """
 
     _needs: ClassVar[str] = (
@@ -161,6 +183,15 @@ class Quantile(Loss):
     def working(self, targets: np.ndarray, value: np.ndarray) -> Pair:
         hardly = RoundedQuantile(level=self.level, width=np.full(value.shape, 1e-3))
         return hardly.working(targets, value)
+
+    def steps(self, targets: np.ndarray, value: np.ndarray, weight: np.ndarray) -> Pair:
+        # Slopes alone: far from the corner there is no curvature to divide by.
+        return np.where(targets > value, self.level, self.level - 1.0), weight
+
+    def remaining(
+        self, targets: np.ndarray, value: np.ndarray, weight: np.ndarray
+    ) -> Pair:
+        return targets - value, weight
 
     def smoothed(
         self,

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float
 
 from secret_jax.losses.classes import Brier, CrossEntropy
-from secret_jax.losses.interface import Likelihood, Loss, Pair
+from secret_jax.losses.interface import Likelihood, Loss, Pair, QuasiLikelihood
 from secret_jax.models.interface import LeafModel, Levels, Models, RowGroups
 from secret_jax.models.linear import CONSTANT_VARIANCE, Constant, LeastSquares
 from secret_jax.models.ridge import Ridge, shrunken
@@ -31,6 +31,8 @@ _SETTLED, _NEARLY = 1e-6, 1e-4
 _HALVINGS = 12
 # Shares of the relevant rows over which corners are rounded, stage by stage.
 _ROUNDINGS = (1.0, 0.3, 0.1)
+# Losses whose curvature is information, up to a factor.
+_INFORMATIVE = Likelihood, QuasiLikelihood
 # A ridge becomes weaker with the likelihood's curvature, down to this share.
 _WEAKEST = 0.1
 
@@ -84,6 +86,8 @@ class GLMLeaf(LeafModel):
                 group = group.with_centers(mean, self.prior)
             if group.x.shape[1]:
                 options = self.gcv_factor, self.n_steps
+                if self.loss.shares_slopes:
+                    base = with_common_slopes(self.loss, group, base, *options)
                 models = penalised_models(self.loss, group, base, *options)
                 coefficient[group.node], degrees[group.node], _ = models
             else:
@@ -201,19 +205,69 @@ def penalised_models(
     strength, degrees = _strengths(smooth, group, base, value, gcv_factor)
     spread = _spreads(smooth, group, value)
     search = _Search(group, base, strength[:, :, None] * spread)
-    at_once = smooth is loss and not isinstance(loss, Likelihood)
+    at_once = smooth is loss and not isinstance(loss, _INFORMATIVE)
     model = search.settled(smooth, base, n_steps, _SETTLED if at_once else _NEARLY)
     if smooth is not loss:
         for share, settled in zip(_ROUNDINGS[1:], (_NEARLY, _SETTLED), strict=True):
             smooth = smoothed(loss, group, group.values(model), share)
             model = search.settled(smooth, model, n_steps, settled)
-    elif isinstance(loss, Likelihood):
+    elif isinstance(loss, _INFORMATIVE):
         # Strengths are in units of the curvature, which a good fit has less of.
         left = _spreads(loss, group, group.values(model))
         spread = np.clip(left, _WEAKEST * spread, spread)
         search = _Search(group, base, strength[:, :, None] * spread)
         model = search.settled(loss, model, n_steps, _SETTLED)
     return Models(model, degrees.mean(axis=1))
+
+
+def with_common_slopes(
+    loss: Loss,
+    group: RowGroups,
+    base: Float[np.ndarray, "n_nodes n_outputs _"],
+    gcv_factor: float,
+    n_steps: int,
+) -> Float[np.ndarray, "n_nodes n_outputs _"]:
+    """Correct the slopes of all outputs alike, and their constants one by one.
+
+    The ridge of least generalised cross-validation error, as of a single output.
+    """
+    model, value = base.copy(), group.values(base)
+    cost = group.sums(loss.losses(group.targets, value).sum(axis=1))
+    common, penalty = np.zeros((len(base), base.shape[2])), None
+    for _ in range(n_steps):
+        told = group.values(common[:, None])[:, 0]
+        slope, curvature = loss.working(group.targets, value)
+        each = [
+            _statistics(group, told, *(part[:, i] for part in (slope, curvature)))
+            for i in range(base.shape[1])
+        ]
+        weight = sum(one.weight for one in each)
+        scatter = sum(one.scatter for one in each)
+        unit = np.where(weight > 0, weight / group.total, 1.0)
+        joint = each[0]._replace(
+            weight=weight / unit,
+            scatter=scatter / unit[:, None, None],
+            mean=np.zeros_like(each[0].mean),
+        )
+        if penalty is None:
+            strength = shrunken(joint, common, gcv_factor)[2]
+            spread = np.einsum("nii->ni", joint.scatter)[:, :-1]
+            penalty = strength[:, None] * np.where(spread > 0, spread, 1.0)
+        aim = _penalised(joint, np.zeros_like(common), penalty)
+        new = model.copy()
+        new[:, :, 1:] = base[:, :, 1:] + aim[:, None, 1:]
+        for i, one in enumerate(each):
+            shift = np.einsum("nj,nj->n", aim[:, 1:], one.mean[:, :-1])
+            new[:, i, 0] += one.mean[:, -1] - shift
+        there = group.values(new)
+        after = group.sums(loss.losses(group.targets, there).sum(axis=1))
+        better = after < cost * (1.0 - _SETTLED)
+        if not better.any():
+            break
+        model[better], cost = new[better], np.where(better, after, cost)
+        common[better, 1:] = aim[better, 1:]
+        value = group.values(model)
+    return model
 
 
 def smoothed(loss: Loss, group: RowGroups, value: np.ndarray, share: float) -> Loss:
@@ -225,7 +279,7 @@ def smoothed(loss: Loss, group: RowGroups, value: np.ndarray, share: float) -> L
 def _parabolas(loss: Loss, group: RowGroups, value: np.ndarray) -> Pair:
     """Slopes and curvatures; those that are no information are averaged in nodes."""
     slope, curvature = loss.working(group.targets, value)
-    if not isinstance(loss, Likelihood):
+    if not isinstance(loss, _INFORMATIVE):
         curvature = (group.sums(curvature) / group.total[:, None])[group.slot]
     return slope, curvature
 

@@ -144,7 +144,6 @@ def test_shares_of_classes_are_numbers_that_are_not_negative(name, bad, iris):
         ("costs", [[0, 1, 1], [1, 0, 1], [np.nan, 1, 0]], "for 'setosa' costs nan"),
         ("costs", [[0, 1], [1, 0]], "costs must be a table of numbers with 3 rows"),
         ("costs", [[0, 1, 1], [1, 0, -2], [1, 1, 0]], "for 'virginica' costs -2"),
-        ("class_weight", {"rose": 2}, "class_weight names the class 'rose'"),
         ("class_weight", "heavy", "'class_weight' parameter"),
         ("leaf", "ridge", "'leaf' parameter"),
     ],

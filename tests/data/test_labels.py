@@ -1,9 +1,12 @@
 """Labels that are no classes, and weights of rows by their classes."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from sklearn.model_selection import KFold, cross_val_score
 from sklearn.utils.class_weight import compute_sample_weight
 
 from secret_jax import (
@@ -48,6 +51,20 @@ def test_rows_of_classes_without_weight_are_no_rows_and_enormous_weights_stay():
     np.testing.assert_allclose(found, LABELS == "low")
     weight = np.full(len(LABELS), 1e308)
     assert class_weights(LABELS, CLASSES, weight, None, None) is weight
+
+
+def test_a_class_that_a_fold_lacks_has_a_weight_without_effect():
+    given = {"low": 7, "middle": 3, "high": 2}
+    with pytest.warns(UserWarning, match="'middle', which these rows do not hold"):
+        found = class_weights(LABELS, CLASSES, ONES, given, None)
+    np.testing.assert_allclose(found[LABELS == "low"], 3.5 * found[1])
+    X, y = np.arange(40.0)[:, None] % 7, np.repeat(["a", "b"], 20)
+    y[3] = "c"  # of one row, which a fold leaves out
+    model = SecretClassifier(max_leaf_nodes=1, class_weight={"c": 2}, prune=None)
+    folds = KFold(4, shuffle=True, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        assert np.isfinite(cross_val_score(model, X, y, cv=folds)).all()
 
 
 def test_a_factor_of_all_classes_changes_no_tree():

@@ -5,11 +5,11 @@ import pandas as pd
 import pytest
 from exported_code import by_onnx, by_python, by_sql
 
-from secret_jax import CrossValidation, Quantile, Ridge, SecretRegressor
+from secret_jax import CrossValidation, Ridge, SecretRegressor
 from secret_jax.inspect.tables import to_dataframe
 from secret_jax.losses.numbers import Gamma, Poisson, QuasiPoisson
 
-LOSSES = ["auto", "gamma"]
+LOSSES = ["auto", "gamma", "poisson"]
 # As of the default's folds, of which a power of two keeps all.
 FOLDS = CrossValidation(n_folds=3, n_repeats=1)
 BY_LOSS = pytest.mark.parametrize("loss", LOSSES, ids=str)
@@ -47,7 +47,7 @@ def both(loss, factor, X, y, weight=None, **parameters):
 def test_a_power_of_two_changes_no_bit(loss, power):
     X, y = prices()
     model, other = both(loss, 2.0**power, X, y, prune="auto")
-    assert isinstance(model.tree_.loss, QuasiPoisson | Gamma)
+    assert isinstance(model.tree_.loss, Poisson | QuasiPoisson | Gamma)
     if power == 5:  # in a stream as well
         for one, target in ((model, y), (other, 2.0**power * y)):
             one.fit_stream([(X[:150], target[:150]), (X[150:], target[150:])])
@@ -156,9 +156,29 @@ def test_errors_of_squares_by_means_are_in_the_unit_of_the_target():
     np.testing.assert_allclose(mean, lost, rtol=1e-5)
 
 
-def test_counts_have_a_unit():
-    """A thousand counts say more of their mean than one does."""
-    given = np.array([3.0, 5.0]), np.ones(2), (4.0, 1.0)
-    assert Poisson().scaling(*given) == (0.0, 1.0)
-    assert QuasiPoisson().scaling(*given) == (0.0, 4.0)
-    assert Quantile().scaling(*given) != (0.0, 1.0)
+@pytest.mark.parametrize("factor", [1e-9, 3e-6, 1e5])
+def test_a_rate_is_a_count_in_another_unit(factor):
+    """Counts over exposures, which are weights: of ten times the rate in a tenth."""
+    random = np.random.default_rng(5)
+    X, days = random.uniform(size=(1500, 3)), random.uniform(1e5, 1e6, 1500)
+    rate = 3e-6 * np.where(X[:, 0] > 0.9, 10.0, 1.0) * np.exp(0.5 * X[:, 1])
+    y = random.poisson(rate * days) / days
+    parameters = {"loss": "poisson", "oblique": False, "prune": FOLDS}
+    model = SecretRegressor(**parameters).fit(X, 1e6 * y, days)
+    other = SecretRegressor(**parameters).fit(X, factor * y, days)
+    prediction = other.predict(X) / factor
+    np.testing.assert_allclose(prediction, 1e-6 * model.predict(X), rtol=1e-6)
+    np.testing.assert_array_equal(other.tree_.kind, model.tree_.kind)
+    assert days @ prediction == pytest.approx(days @ y, rel=0.01)
+    often = X[:, 0] > 0.9
+    ratio = prediction[often].mean() / prediction[~often].mean()
+    assert ratio == pytest.approx(10.0, rel=0.15)
+    errors = [
+        each.coefficients(0).standard_error.to_numpy()[1:] for each in (model, other)
+    ]
+    np.testing.assert_allclose(errors[1], errors[0], rtol=1e-4)
+    criterion = [
+        SecretRegressor(**parameters | {"prune": "bic"}).fit(X, unit * y, days)
+        for unit in (1e6, factor)
+    ]
+    assert criterion[0].n_leaves_ == criterion[1].n_leaves_ > 1

@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 from sklearn.base import RegressorMixin
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from secret_jax.composed.ensemble.distill import distilled, teacher_of
@@ -24,7 +25,8 @@ from secret_jax.data.validation import (
 )
 from secret_jax.estimators.classifier import ClassesMixin, SecretClassifier
 from secret_jax.estimators.conformal import ConformalMixin
-from secret_jax.estimators.parameters import plan_of
+from secret_jax.estimators.parameters import NAMED, plan_of
+from secret_jax.estimators.regressor import LossMixin
 from secret_jax.fit.prepare import read_rows, rows_for
 from secret_jax.inspect.view import with_all_classes
 from secret_jax.losses.classes import CrossEntropy
@@ -90,9 +92,9 @@ class BoostingEstimator(EnsembleEstimator):
                 beside = new._given_beside(eval_set, "stop by", given)
                 with of_eval_set():
                     others = rows_for(schema, *scaled_rows(beside)).take(None)
-            names = {each.name for each in fields(Boosting)} - {"loss", "seed"}
+            names = {each.name for each in fields(Boosting)} - {"leaf", "seed"}
             own = {name: getattr(self, name) for name in names}
-            boosting = Boosting(loss=self._loss, seed=reading.seed, **own)
+            boosting = Boosting(leaf=reading.leaf, seed=reading.seed, **own)
             rows = every_row(source)
             found = boosting(rows, schema, others, Stage("boosting", progress))
             new._learn(rows, found, given)
@@ -143,6 +145,11 @@ class BoostingEstimator(EnsembleEstimator):
         (4, True)
         """
         check_is_fitted(self)
+        if not self._loss.predicts_mean:
+            raise ValueError(
+                f"A tree learns means from boosters, and these were fitted with "
+                f"{self._loss!r}. Fit a SecretRegressor with this loss."
+            )
         model = self._single_tree(
             oblique=oblique,
             equation_tolerance=equation_tolerance,
@@ -210,7 +217,10 @@ class BoostingEstimator(EnsembleEstimator):
         return self.n_iter_ * len(self.ensemble_.boosters)
 
 
-class SecretBoostingRegressor(ConformalMixin, RegressorMixin, BoostingEstimator):
+@dataclass(kw_only=True, eq=False, repr=False)
+class SecretBoostingRegressor(
+    ConformalMixin, RegressorMixin, LossMixin, BoostingEstimator
+):
     """Boosted trees with linear models in their leaves.
 
     The first model is linear; every round adds a small tree with linear models that
@@ -238,6 +248,10 @@ class SecretBoostingRegressor(ConformalMixin, RegressorMixin, BoostingEstimator)
     ensemble : bool, default=True
         False: the boosters of the folds do not predict; a sixth of the size, at a few
         per cent more error.
+    loss : str or Loss, default="squared"
+        As in `SecretRegressor`, but for "auto": also "absolute", "poisson", "gamma" or
+        ``Quantile(level=0.9)``. The first model, and those in the leaves of all trees,
+        are fitted to it. `distill` needs one of means.
     random_state : int, RandomState instance or None, default=None
         Draws the rows of the trees. None: the same rows in every fit.
     missing_values, categorical_features, split_features, monotonic_cst, device, \
@@ -251,14 +265,16 @@ class SecretBoostingRegressor(ConformalMixin, RegressorMixin, BoostingEstimator)
         Trees of a booster, and of all, not counting the first models.
     validation_errors_ : ndarray of shape (n_iter_run + 1,)
         Mean squared error on rows left out, or on ``eval_set``, after each round, in
-        units of the variance of the target. Empty if there were none.
+        units of the variance of the target; with another loss its mean, in units in
+        which the target is encoded. Empty if there were none.
     validation_error_ : float
         That of the round that predicts; NaN if there were no such rows.
     conformity_scores_, conformity_weight_ : ndarray of shape (n_rows,)
         Scores and weights for `predict_interval`.
     deviation_ : float, or ndarray of shape (n_outputs,) of several outputs
         Root of the mean squared error on rows left out (on the training rows, if none
-        were), in units of the target.
+        were), in units of the target; with the loss "poisson" or "gamma" of the squared
+        error over the prediction, or its square. Not for quantiles.
     feature_importances_ : ndarray of shape (n_features_in_,)
     n_outputs_, n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -285,16 +301,29 @@ class SecretBoostingRegressor(ConformalMixin, RegressorMixin, BoostingEstimator)
     (10, 60, True)
     """
 
+    loss: Annotated[str | Loss, StrOptions({*NAMED["loss"]} - {"auto"}), Loss] = (
+        "squared"
+    )
+    _of_the_tree: ClassVar = (*BoostingEstimator._of_the_tree, "loss")
+
     def _learn(self, rows: Rows, found: Boosted, given: CheckedRows) -> None:
         super()._learn(rows, found, given)
-        schema, unseen = found.ensemble.schema, found.unseen
+        schema, unseen, loss = found.ensemble.schema, found.unseen, self._loss
+        if not loss.predicts_mean:
+            return
         said = self.ensemble_.values(rows.table) if unseen is None else unseen
-        residual = np.array(schema.target_scales) * (rows.targets - said)
-        each = np.sqrt(rows.weight @ residual**2 / rows.weight.sum())
+        scale, prediction = np.array(schema.target_scales), loss.prediction(said)
+        residual, unit = scale * (rows.targets - prediction), scale * prediction
+        unit = np.abs(unit) ** (0.5 * loss.power)  # of deviations, at these means
+        each = np.sqrt(rows.weight @ (residual / unit) ** 2 / rows.weight.sum())
         self.deviation_ = float(each[0]) if len(each) == 1 else each
         if unseen is not None and schema.n_outputs == 1:
-            deviation = np.full(len(residual), self.deviation_)
+            deviation = self.deviation_ * unit[:, 0]
             self._calibrate(residual[:, 0], deviation, rows.weight)
+
+    @property
+    def _lowest(self) -> float:
+        return 0.0 if self._loss.link == "exponential" else -np.inf
 
     @overload
     def predict(
@@ -316,7 +345,9 @@ class SecretBoostingRegressor(ConformalMixin, RegressorMixin, BoostingEstimator)
         ----------
         X : array-like or DataFrame of shape (n_rows, n_features)
         return_std : bool, default=False
-            Also return ``deviation_``, that of a new output about its prediction.
+            Also return the deviation of a new output about its prediction:
+            ``deviation_``, with the loss "poisson" times the root of the prediction,
+            with "gamma" times the prediction.
 
         Returns
         -------
@@ -329,7 +360,9 @@ class SecretBoostingRegressor(ConformalMixin, RegressorMixin, BoostingEstimator)
             prediction = self.ensemble_.predict(self._unencoded(X))
         if not return_std:
             return prediction
-        return prediction, np.broadcast_to(self.deviation_, prediction.shape).copy()
+        self._loss.check_deviations()
+        unit = np.abs(prediction) ** (0.5 * self._loss.power)
+        return prediction, self.deviation_ * unit
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -376,9 +409,12 @@ class SecretBoostingClassifier(ClassesMixin, BoostingEstimator):
     """
 
     class_weight: Literal["balanced"] | dict | None = None
-    _loss: ClassVar[Loss] = CrossEntropy()
     _tree: ClassVar[Any] = SecretClassifier
     _of_the_tree: ClassVar = (*BoostingEstimator._of_the_tree, "class_weight")
+
+    @property
+    def _loss(self) -> Loss:
+        return CrossEntropy()
 
     def _probabilities(self, X: TableLike) -> Any:
         check_is_fitted(self)

@@ -17,11 +17,10 @@ from secret_jax.estimators.regressor import SecretRegressor
 from secret_jax.fit.plan import Plan
 from secret_jax.inspect.code.export import check_language, program_code
 from secret_jax.inspect.code.program import exported_sum
-from secret_jax.inspect.explain import savings
+from secret_jax.inspect.explain import constant_loss, savings
 from secret_jax.inspect.mixin import Importances
 from secret_jax.inspect.view import Classes
 from secret_jax.losses.interface import Loss
-from secret_jax.losses.numbers import SQUARED_ERROR
 from secret_jax.runtime.values import checked_parameters
 from secret_jax.splits.rss import RssSplits
 from secret_jax.tree import routing
@@ -38,7 +37,6 @@ class EnsembleEstimator(Importances, TableEstimator):
 
     ensemble_: Ensemble
     _rows: Rows
-    _loss: ClassVar[Loss] = SQUARED_ERROR
     _predicts_with: ClassVar[str] = "ensemble_"
     _method: ClassVar[str] = "SECRET booster"
     # A tree that predicts the same outputs, and the parameters that go to it.
@@ -60,6 +58,11 @@ class EnsembleEstimator(Importances, TableEstimator):
         tree = self._single_tree(splits=RssSplits(max_samples=None))
         # The trees' own search is not random: the seed is for their rows.
         return replace(plan_of(tree, seed, type(self).__name__), seed=seed)
+
+    @property
+    def _loss(self) -> Loss:
+        """Loss that says what the sum of the trees predicts."""
+        return self.ensemble_.loss
 
     @property
     def n_outputs_(self) -> int:
@@ -97,9 +100,12 @@ class EnsembleEstimator(Importances, TableEstimator):
         total = np.zeros(len(ensemble.schema.names))
         for booster in ensemble.boosters:
             for number, whole in enumerate(booster):
-                tree = whole.output(output) if whole.n_outputs > 1 else whole
+                tree = whole.restricted(output)
                 step = ensemble.learning_rate if number else 1.0
-                square = float(tree.weight[0] * tree.deviation[0, 0] ** 2)
+                if tree.loss.least_squares:
+                    square = float(tree.weight[0] * tree.deviation[0, 0] ** 2)
+                else:
+                    square = constant_loss(whole, output)
                 # A share of a tree saves less of the error than the whole tree.
                 total += step * (2.0 - step) * savings(tree, square)
         return total / total.sum() if total.sum() > 0 else total

@@ -25,7 +25,8 @@ from secret_jax.fit.prepare import parts_of
 from secret_jax.losses.interface import Loss
 from secret_jax.losses.numbers import SQUARED_ERROR
 from secret_jax.models.fitting import fit_models, weighted_errors
-from secret_jax.models.glm import Logistic
+from secret_jax.models.glm import LinearOfLoss, Logistic
+from secret_jax.models.interface import LeafModel
 from secret_jax.models.ridge import Ridge
 from secret_jax.runtime.hashing import mix
 from secret_jax.runtime.linalg import AnyArray
@@ -55,10 +56,17 @@ _BOOSTER_SPLITS = replace(
 )
 # Maximum number of rows of a booster's tree, and least weight of a leaf of it.
 _MOST_ROWS, _LEAST_WEIGHT = 1 << 14, 5.0
+_RIDGE = Ridge()
+# Rows that the mean prediction of the node above counts as, and Newton steps, of models
+# that are fitted to a loss.
+_PRIOR, _N_STEPS = 1.0, 2
 # The greatest curvature of cross-entropy, of two classes and of more.
 _OF_TWO, _OF_MORE = 0.25, 0.5
 # Maximum number of rows for folds; with more one part is held out, and none averaged.
 _MOST_FOLDED, _HELD_OUT_FOLDS = 1 << 15, 10
+
+
+Lesson = tuple[np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,8 +124,17 @@ class Ensemble:
         """Predict in standardised units, shape (n_rows, n_outputs)."""
         return self._sum.values(table)
 
-    def predict(self, table: Lying | Unencoded, loss: Loss = SQUARED_ERROR) -> Any:
-        """Predict in the units of the target, shape (n_rows[, n_outputs])."""
+    @property
+    def loss(self) -> Loss:
+        """Loss of the trees, which says what their sum predicts."""
+        return self.boosters[0][0].loss
+
+    def predict(self, table: Lying | Unencoded, loss: Loss | None = None) -> Any:
+        """Predict in the units of the target, shape (n_rows[, n_outputs]).
+
+        ``loss``: of the sum, if the trees have another.
+        """
+        loss = self.loss if loss is None else loss
         if isinstance(table, Lying):
             return predict_where_they_lie(self._sum.model(), loss, table)
 
@@ -133,7 +150,7 @@ class Ensemble:
         n = len(self.boosters)
         for first in range(0, n * len(self.boosters[0]), n):
             total += self._sum.values(table, first, first + n)
-            yield self.schema.restore_targets(total.copy())
+            yield self.schema.restore_targets(self.loss.prediction(total.copy()))
 
 
 def grown_with_models(
@@ -143,12 +160,15 @@ def grown_with_models(
     roots: Sequence[Root],
     finder: RssSplits,
     *,
+    leaf: LeafModel = _RIDGE,
+    lessons: Sequence[Lesson] | None = None,
     max_leaf_nodes: int | None = None,
     max_features: int | None = None,
 ) -> list[Tree]:
     """Grow trees with linear models in their leaves, on the roots' weights.
 
-    ``there``: the table of the rows where they grow, see `resident`.
+    ``there``: the table of the rows where they grow, see `resident`; ``lessons``: the
+    targets and weights that models are fitted to, if not those of the roots.
     """
     options = GrowOptions(
         finder=finder,
@@ -157,12 +177,17 @@ def grown_with_models(
         max_leaf_nodes=max_leaf_nodes,
         max_features=max_features,
         in_batches=True,
-        models_of_all=True,
+        models_of_all=lessons is None,
     )
-    if sums_make_models(Ridge(), Ridge(), schema):
+    if lessons is None and sums_make_models(_RIDGE, leaf, schema):
         roots = [replace(root, measured=True) for root in roots]
     found = grown(rows._replace(table=there), schema, options, roots)
-    return with_leaf_models(found, rows, roots, Ridge(), Ridge())
+    if lessons is not None:
+        roots = [
+            replace(root, targets=targets, weight=weight)
+            for root, (targets, weight) in zip(roots, lessons, strict=True)
+        ]
+    return with_leaf_models(found, rows, roots, leaf, _RIDGE)
 
 
 def key_of(*numbers: int) -> int:
@@ -205,13 +230,18 @@ class Boosting:
     max_leaf_nodes: int
     learning_rate: float  # share of each tree but the first in the prediction
     subsample: float  # share of a booster's rows that each tree sees
-    loss: Loss
+    leaf: LeafModel  # of a single tree, with the loss
     seed: int
     max_iter: int
     early_stopping: bool
     n_iter_no_change: int  # rounds without a lower error on held-out rows to stop after
     n_folds: int
     ensemble: bool  # whether the boosters of the folds are part of the model
+
+    @property
+    def loss(self) -> Loss:
+        """Loss that the boosters minimise."""
+        return self.leaf.loss
 
     def __call__(
         self, rows: Rows, schema: TableSchema, others: Rows | None, stage: Stage
@@ -291,9 +321,14 @@ class Boosting:
         roots = [
             self._root(rows, *own) for own in zip(boosters, parts, said, strict=True)
         ]
-        most = self.max_leaf_nodes
         trees = grown_with_models(
-            rows, there, schema, roots, _BOOSTER_SPLITS, max_leaf_nodes=most
+            rows,
+            there,
+            schema,
+            roots,
+            _BOOSTER_SPLITS,
+            max_leaf_nodes=self.max_leaf_nodes,
+            **self._lessons(rows, parts, said),
         )
         is_first = not boosters[0].trees
         step = 1.0 if is_first else self.learning_rate
@@ -303,6 +338,24 @@ class Boosting:
         for booster, tree, prediction in zip(boosters, trees, new, strict=True):
             booster.trees.append(tree)
             booster.prediction = prediction
+
+    def _lessons(
+        self, rows: Rows, parts: Sequence[np.ndarray], said: Sequence[np.ndarray]
+    ) -> dict[str, Any]:
+        """Leaf models of a round, and the targets that they learn beside predictions.
+
+        Squared errors, and classes' steps, are those on which trees grow.
+        """
+        if not isinstance(self.leaf, LinearOfLoss):
+            return {}
+        pairs = zip(parts, said, strict=True)
+        return {
+            "leaf": replace(self.leaf, prior=_PRIOR, n_steps=_N_STEPS),
+            "lessons": [
+                self.loss.remaining(rows.targets[part], value, rows.weight[part])
+                for part, value in pairs
+            ],
+        }
 
     def _drawn(self, booster: _Booster) -> np.ndarray:
         """Rows of the next tree, drawn without replacement but for the first one."""

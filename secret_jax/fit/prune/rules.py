@@ -15,11 +15,12 @@ from secret_jax.fit.prune.path import (
     training_path,
     weakest_links,
 )
-from secret_jax.losses.interface import Likelihood, Loss
+from secret_jax.losses.interface import Likelihood, Loss, QuasiLikelihood
 from secret_jax.models.fitting import node_errors, node_statistics, row_errors
 from secret_jax.models.statistics import NodeStatistics
 from secret_jax.runtime.values import at_least, real
 from secret_jax.tree.reshape import compact, remaining
+from secret_jax.tree.routing import values
 from secret_jax.tree.structure import Tree
 from secret_jax.tree.totals import model_degrees, split_degrees
 
@@ -224,8 +225,9 @@ class InformationCriterion(PruningRule):
     """Subtree of the least information criterion on the training rows.
 
     The noise is taken as normal with one variance, so that twice the negative
-    log-likelihood is ``n log(RSS / n)`` up to a constant; of classes and counts it is
-    twice their loss. To it
+    log-likelihood is ``n log(RSS / n)`` up to a constant; of classes it is twice their
+    loss, of counts as much over the dispersion about the whole tree (Lebreton, Burnham,
+    Clobert & Anderson 1992). To it
 
     - ``"aic"`` adds ``2 n / (n - k - 1)`` for each of k parameters: Akaike's 2 with the
       correction of Hurvich & Tsai (1989), without which large trees look too good,
@@ -266,7 +268,7 @@ class InformationCriterion(PruningRule):
 
     def knows(self, loss: Loss) -> bool:
         """Whether the criterion is defined for a loss."""
-        return loss.least_squares or isinstance(loss, Likelihood)
+        return loss.least_squares or isinstance(loss, Likelihood | QuasiLikelihood)
 
     def __call__(self, tree: Tree, evidence: Evidence) -> Pruned:
         """Choose from the weakest-link path, with the number of parameters as size."""
@@ -278,8 +280,14 @@ class InformationCriterion(PruningRule):
         size = model_degrees(tree) * tree.loss.n_free(tree.n_outputs) + splits
         path = weakest_links(tree, error, size)
         totals, parameters = path.totals(error), path.totals(size)
-        deviance, variance = 2.0 * totals, None
-        if tree.loss.least_squares:  # independent normal outputs of one variance
+        deviance, variance, dispersion = 2.0 * totals, None, np.ones(1)
+        if isinstance(tree.loss, QuasiLikelihood):
+            value = values(tree, rows.table).astype(np.float64)
+            free = n - parameters[0] / tree.n_outputs
+            own = tree.loss.dispersion(rows.targets, value, rows.weight, free)
+            dispersion = np.maximum(own, _ROUNDING)
+            deviance, parameters = deviance / dispersion.mean(), parameters + 1
+        elif tree.loss.least_squares:  # independent normal outputs of one variance
             n, parameters = n * tree.n_outputs, parameters + 1
             variance = np.maximum(totals / n, _ROUNDING)
             deviance = n * np.log(variance)
@@ -297,7 +305,7 @@ class InformationCriterion(PruningRule):
                 # target, as weighted least squares has it: of log-odds 1 / (p (1 - p)).
                 mean = statistics.mean[:, statistics.n_regressors :]
                 value = [tree.loss.constant(each[None], np.ones(1)) for each in mean]
-                noise = 1.0 / tree.loss.working(mean, np.array(value))[1]
+                noise = dispersion / tree.loss.working(mean, np.array(value))[1]
             complexity = covariance_complexity(path, statistics, variance, noise)
             penalty = 2.0 * complexity + 2.0 * path.totals(splits)
         value = deviance + penalty

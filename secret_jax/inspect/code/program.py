@@ -20,6 +20,7 @@ from secret_jax.inspect.equations import (
 )
 from secret_jax.inspect.view import Classes, Readable, as_view
 from secret_jax.losses.interface import HIGHEST_LOG, Link, Loss
+from secret_jax.losses.numbers import SQUARED_ERROR
 from secret_jax.tree.structure import Tree
 from secret_jax.tree.totals import Side, leaves_below
 
@@ -80,14 +81,17 @@ def exported_sum(
 ) -> ExportedModel:
     """Convert a weighted sum of hard trees of one schema; the loss says what it is."""
     schema, parts = trees[0].schema, []
+    units, centers = schema.target_scales, schema.target_centers
+    if loss.link == "exponential":  # logarithms of shares of the scales are added
+        units, centers = (1.0,) * len(units), map(math.log, units)
     for tree, step in zip(trees, steps, strict=True):
-        scales = tuple(step * scale for scale in schema.target_scales)
-        centers = (0.0,) * len(scales)
-        scaled = replace(schema, target_centers=centers, target_scales=scales)
-        tree = replace(tree, schema=scaled)
+        scales = tuple(step * unit for unit in units)
+        zeros = (0.0,) * len(scales)
+        scaled = replace(schema, target_centers=zeros, target_scales=scales)
+        tree = replace(tree, schema=scaled, loss=SQUARED_ERROR)
         parts.append([tree.output(i) for i in range(len(scales))])
     only = None if output is None or classes is None else classes.position(output)
-    centers = tuple(map(float, schema.target_centers))
+    centers = tuple(map(float, centers))
     title = " / ".join(schema.target_names)
     return ExportedModel(title, parts, centers, loss, classes, only)
 
