@@ -8,6 +8,7 @@ command that needs it.
 import argparse
 import ast
 import csv
+import functools
 import os
 import re
 import sys
@@ -141,10 +142,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             parser.print_help(sys.stderr)
             return 2
         QUIET.set(arguments.quiet)
-        with warnings.catch_warnings():  # those meant for users, once, as a line each
+        with warnings.catch_warnings():  # those meant for users, as a line each
             warnings.simplefilter("ignore")
-            warnings.simplefilter("once", UserWarning)
-            warnings.showwarning = lambda message, *_, **__: _tell("warning", message)
+            warnings.simplefilter("always", UserWarning)
+            # The filter "once" forgets, where a library changes filters in between.
+            tell = functools.cache(functools.partial(_tell, "warning"))
+            warnings.showwarning = lambda message, *_, **__: tell(str(message))
             imported("pandas", "Tables", "data")
             resolve_name(f"secret_jax.cli.commands:{arguments.command}")(arguments)
             sys.stdout.flush()

@@ -704,7 +704,9 @@ def test_a_warning_is_told_once(capsys, monkeypatch):
     def twice(arguments: argparse.Namespace) -> None:
         for _ in range(2):
             warnings.warn("odd", UserWarning, stacklevel=1)
-            exec("import warnings; warnings.warn('odd', UserWarning)")
+            with warnings.catch_warnings():  # as libraries do
+                warnings.simplefilter("always")
+                warnings.warn("odd", UserWarning, stacklevel=1)
 
     monkeypatch.setattr(commands, "demo", twice)
     assert main(["demo"]) == 0
