@@ -129,7 +129,7 @@ class CumulativeLogits(Likelihood):
     outputs together (proportional odds, McCullagh 1980), and differ as the rows say.
     """
 
-    shares_slopes: ClassVar[bool] = True
+    is_cumulative: ClassVar[bool] = True
 
     units: ClassVar = "given"
     trains_gates: ClassVar[bool] = True

@@ -56,8 +56,9 @@ class Loss(Value, ABC):
     """Whether predictions are means of the targets, which another tree can learn."""
     trains_gates: ClassVar[bool] = False
     """Whether soft trees can be trained by its `row_losses`."""
-    shares_slopes: ClassVar[bool] = False
-    """Whether a correction of slopes that all outputs share comes before their own."""
+    is_cumulative: ClassVar[bool] = False
+    """Whether outputs are steps in order, each no likelier than the one before: slopes
+    are corrected alike first, then each alone as far as no row sees them cross."""
     link: ClassVar[Link | None] = None
     """Inverse link from raw predictions to units of the encoded targets: "softmax" is
     the logistic function of a single output, "clip" cuts at 0 and 1. None: one of its

@@ -33,6 +33,8 @@ _HALVINGS = 12
 _ROUNDINGS = (1.0, 0.3, 0.1)
 # Losses whose curvature is information, up to a factor.
 _INFORMATIVE = Likelihood, QuasiLikelihood
+# Cumulative models keep this share of the distance of those with common slopes.
+_LEAST_APART = 0.25
 # A ridge becomes weaker with the likelihood's curvature, down to this share.
 _WEAKEST = 0.1
 
@@ -86,10 +88,13 @@ class GLMLeaf(LeafModel):
                 group = group.with_centers(mean, self.prior)
             if group.x.shape[1]:
                 options = self.gcv_factor, self.n_steps
-                if self.loss.shares_slopes:
+                if self.loss.is_cumulative:
                     base = with_common_slopes(self.loss, group, base, *options)
                 models = penalised_models(self.loss, group, base, *options)
                 coefficient[group.node], degrees[group.node], _ = models
+                if self.loss.is_cumulative:
+                    own = coefficient[group.node]
+                    coefficient[group.node] = uncrossed(group, base, own)
             else:
                 coefficient[group.node, :, 0] = self._constants(group)
                 degrees[group.node] = 1.0
@@ -268,6 +273,17 @@ def with_common_slopes(
         common[better, 1:] = aim[better, 1:]
         value = group.values(model)
     return model
+
+
+def uncrossed(group: RowGroups, common: np.ndarray, model: np.ndarray) -> np.ndarray:
+    """Models between two of each node, in which outputs stay in order at its rows."""
+    value = group.values(common)
+    apart = -np.diff(value, axis=1)
+    closer = np.diff(group.values(model) - value, axis=1)
+    room = (1.0 - _LEAST_APART) * np.maximum(apart, 0.0)
+    share = np.divide(room, closer, out=np.ones_like(room), where=closer > room)
+    share = np.minimum.reduceat(share.min(axis=1, initial=1.0), group.start)
+    return common + share[:, None, None] * (model - common)
 
 
 def smoothed(loss: Loss, group: RowGroups, value: np.ndarray, share: float) -> Loss:
