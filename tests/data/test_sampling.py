@@ -228,7 +228,7 @@ def random_rows(rng, n_rows: int) -> Rows:
 
 def together(rows: Rows) -> np.ndarray:
     """Content and weight of every row, float64."""
-    (x, codes), targets, weight, _ = rows
+    (x, codes), targets, weight, *_ = rows
     return np.column_stack([x, codes, targets, weight])
 
 

@@ -25,7 +25,14 @@ def assert_predicts(found: np.ndarray, expected: np.ndarray, tree: Tree) -> None
 
 
 def by_python(tree: Tree, frame: pd.DataFrame, **options) -> np.ndarray:
-    return run_python(export_code(tree, **options), frame.to_dict("records"))
+    days = " (days since 1970)"
+    dates = {
+        name.removesuffix(days): pd.to_datetime(frame[name], unit="D")
+        for name in map(str, frame)
+        if name.endswith(days)
+    }
+    rows = frame.assign(**dates).to_dict("records")
+    return run_python(export_code(tree, **options), rows)
 
 
 def by_sql(tree: Tree, frame: pd.DataFrame, **options) -> np.ndarray:

@@ -32,7 +32,7 @@ from secret_jax.tree.totals import way_to
 P = 3
 NUMBERS = (
     *("coefficient", "lower", "upper", "weight", "train_error", "degrees"),
-    *("mean", "deviation", "center", "spread", "standard_error"),
+    *("mean", "deviation", "center", "spread", "standard_error", "n_rows"),
 )
 
 
@@ -69,7 +69,7 @@ def test_every_node_has_the_model_of_the_rows_that_reach_it(
     tolerance, shape, n_outputs
 ):
     rows = rows_of(1, 700, n_outputs)
-    (x, _), targets, weight, _ = rows
+    (x, _), targets, weight, *_ = rows
     leaf, trees = LeastSquares(clip_margin=None), [tree_of(shape, 0, n_outputs)]
     tree, close = fit_models(trees, [rows], leaf)[0], {"rtol": tolerance}
     path = paths_of(tree, rows.table)

@@ -40,7 +40,7 @@ def fit(source, **more):
         ),
         (
             lambda f: f.assign(a=pd.Timestamp("2020-01-01")),
-            "In batch 1: Column 'a' holds dates, and held none",
+            "In batch 1: Column 'a' holds dates or times, and held none",
         ),
         (lambda f: f.drop(columns="y"), "In batch 1: there is no column 'y'"),
         (lambda f: f.assign(y="high"), "In batch 1: column 'y': The target y"),
