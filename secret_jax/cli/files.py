@@ -111,8 +111,8 @@ def _read_typed(name: str, content: bytes) -> TableFile:
     frame = frame.reset_index(drop=counting and frame.index.name is None)
     frame = frame.set_axis([*map(str, frame)], axis=1)
     notes, columns = list[str](), dict[str, pd.Series]()
-    for column in frame:
-        _spread(column, frame[column], columns, notes)
+    for i, column in enumerate(frame):
+        _spread(str(column), frame.iloc[:, i], columns, notes)
     return TableFile(pd.DataFrame(columns), name, notes=tuple(notes))
 
 
@@ -177,8 +177,8 @@ def _read_excel(name: str, content: bytes, sheet: str | None, skip: int) -> Tabl
     empty = table.frame.isna().all()
     if empty.any():  # formulas that no program has computed have no values
         page = load(io.BytesIO(content))[chosen]
-        for i in np.flatnonzero(empty):
-            if page.cell(3 + skip, 1 + int(i)).data_type == "f":
+        for i in np.flatnonzero(empty).tolist():
+            if page.cell(3 + skip, 1 + i).data_type == "f":
                 raise CommandError(
                     f"column {empty.index[i]!r} of {name!r} holds formulas without "
                     "their values; open the file in a spreadsheet and save it"

@@ -5,6 +5,7 @@
 """
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -211,18 +212,20 @@ def mixed_units(cells: pd.Series, numbers: Found) -> dict[str, str]:
     a single unit means digits in groups that are not read.
     """
     parts = _parts_of(cells)
-    like = parts[parts["body"] != ""]
-    shares = like["unit"].value_counts() / len(cells)
-    shares = shares[shares >= _COMMON]
-    if (
-        numbers.formats
-        or shares.sum() < _NEARLY_ALL
-        or len(shares) == bool(numbers.nearest)
-    ):
+    rows = [
+        (unit, body, cell)
+        for unit, body, cell in zip(parts["unit"], parts["body"], cells, strict=True)
+        if body
+    ]
+    count = Counter(unit for unit, _, _ in rows)
+    common = [u for u, n in count.most_common() if n >= _COMMON * len(cells)]
+    is_nearly_all = sum(count[u] for u in common) >= _NEARLY_ALL * len(cells)
+    n_expected = 0 if numbers.nearest is None else 1
+    if numbers.formats or not is_nearly_all or len(common) == n_expected:
         return {}
-    if like["body"].nunique() <= _MANY_NUMBERS:
+    if len({body for _, body, _ in rows}) <= _MANY_NUMBERS:
         return {}
-    return {unit: cells[like.index[like["unit"] == unit][0]] for unit in shares.index}
+    return {u: next(cell for unit, _, cell in rows if unit == u) for u in common}
 
 
 def _fitting(cells: pd.Series, formats: Sequence[ColumnFormat]) -> Found:

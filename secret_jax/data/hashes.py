@@ -234,4 +234,4 @@ def measured_again(
 
 def _n_different(column: np.ndarray) -> int:
     ranked = np.sort(column)
-    return 1 + np.count_nonzero(ranked[1:] != ranked[:-1])
+    return 1 + int(np.count_nonzero(ranked[1:] != ranked[:-1]))

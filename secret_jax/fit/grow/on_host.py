@@ -93,7 +93,7 @@ class OnHost(Execution):
         index, places, weights = [], [], []
         is_threshold = np.isin(splits.kind, [SplitKind.AXIS, SplitKind.OBLIQUE])
         sampled = n_rows < frontier.stop - frontier.start
-        for node in np.flatnonzero(sampled & is_threshold):
+        for node in np.flatnonzero(sampled & is_threshold).tolist():
             place = self.order[frontier.start[node] : frontier.stop[node]]
             value, n = self._along(splits, node, place), n_rows[node]
             near = _near(value, n, splits.threshold[node])
