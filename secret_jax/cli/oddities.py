@@ -132,7 +132,12 @@ def _is_total(above: TableFile, ends: TableFile, row: int) -> bool:
     """Whether all numbers of a row are sums, or some are where a cell says so."""
     cells = {name: Reading().column(ends, name).cells.iloc[row] for name in ends.frame}
     cells = {name: cell for name, cell in cells.items() if cell is not None}
-    words = [name for name in cells if _TOTAL.fullmatch(cells[name].casefold())]
+    words = [
+        name
+        for name, cell in cells.items()
+        if _TOTAL.fullmatch(cell.casefold())
+        and cell not in set(Reading().column(above, name).known)  # else a category
+    ]
     n_totals = 0
     for name in cells.keys() - words:
         total = _is_sum(Reading().column(above, name), cells[name], means=bool(words))
@@ -149,5 +154,5 @@ def _is_sum(column: Column, cell: str, means: bool) -> bool:
         return False
     values, last = (formats[0].parse(one) for one in (column.known, pd.Series([cell])))
     size = float(values.abs().sum())
-    totals = [values.sum(), values.mean()][: 1 + means]
-    return size > 0 and any(abs(last[0] - one) <= 1e-6 * size for one in totals)
+    totals = [(values.sum(), size), (values.mean(), size / len(values))][: 1 + means]
+    return size > 0 and any(abs(last[0] - t) <= 1e-6 * scale for t, scale in totals)

@@ -530,7 +530,10 @@ def test_totals_at_the_end_are_left_out_and_said(learned):
     means = [sum(area) / N, "Average", sum(price) / N]
     both = content + ",".join(map(str, means)) + "\n"
     assert learned(both)[0].y.tolist() == price
-    # A last row like others stays.
+    # A category is no label of totals, and a last row like others stays.
+    west = [-93.6 + 0.001 * (i % 7 - 3) for i in range(N)]
+    rated = lines(["Good", "Average"] * (N // 2), west, price, header="rated,x,y")
+    assert len(learned(rated)[0].y) == N
     assert len(learned(lines(area, price, header="x,y"))[0].y) == N
 
 
