@@ -146,7 +146,7 @@ def best_thresholds(
     tried = tried_cuts(level, order, thresholds, left.least)
     tried &= np.repeat(axis.allowed[:, some], level.rows.length, axis=0).T
     gain[:, some], threshold[:, some] = left.models.best(order, tried)
-    if thresholds not in ("all", 1):
+    if thresholds not in ("all", 1) and len(some):
         best = gain.argmax(axis=1)
         node = np.arange(level.n_nodes)
         own = np.searchsorted(some, best)[:, None]

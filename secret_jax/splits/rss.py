@@ -188,6 +188,7 @@ class RssSplits(SplitFinder):
         if self.n_nearby and best.models is not None:
             value = values_along(nodes, best, attributes)
             movable = best.candidate < attributes.n_ordered
+            movable &= level.rows.xp.isfinite(best.gain)
             how = {"ridge": self.ridge, "n_tried": self.n_nearby}
             best = refined(nodes, best, value, movable, **how)
         pick = picked(best, level, nodes, attributes)

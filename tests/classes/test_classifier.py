@@ -112,7 +112,7 @@ def test_labels_that_no_file_could_keep_are_refused_at_once(labels):
 
 def test_what_are_no_classes_is_refused_and_leaves_the_model_as_it_was(iris):
     X, _, y, _ = iris
-    refused("Unknown label type.*Use SecretRegressor", X, np.linspace(0, 1, len(X)))
+    refused("Unknown label type.*use SecretRegressor", X, np.linspace(0, 1, len(X)))
     refused("at least two classes.*only one class: 'a'", X, ["a"] * len(X))
     refused("y has 2 columns", X, np.stack([y, y], axis=1))
     model = SecretClassifier(**CHEAP).fit(X, y)

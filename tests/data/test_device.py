@@ -70,13 +70,13 @@ def test_rows_on_a_device_stay_there_unless_they_need_the_host(
     options = SMALL | {"splits": RssSplits(max_samples=128), "max_leaf_nodes": 6}
     expected = SecretRegressor(**options).fit(X, y)
     seen = []
-    node_statistics = fit.node_statistics
+    counted_statistics = fit.counted_statistics
 
     def statistics(tree, sources):
         seen.extend(sources)
-        return node_statistics(tree, sources)
+        return counted_statistics(tree, sources)
 
-    monkeypatch.setattr(fit, "node_statistics", statistics)
+    monkeypatch.setattr(fit, "counted_statistics", statistics)
     model = SecretRegressor(**options).fit(jnp.asarray(X), y)
     assert len(seen) == 1
     assert isinstance(seen[0].columns.x, jax.Array)

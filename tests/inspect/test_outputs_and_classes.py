@@ -266,7 +266,7 @@ def test_reading_an_output_is_reading_the_tree_of_it_alone(output):
     pd.testing.assert_frame_equal(model.to_dataframe(output=output), frame)
     own = [f"{what} of {name}" for what in ("mean", "error", "model", "low", "high")]
     pd.testing.assert_frame_equal(
-        every[[*every][:14] + own].set_axis([*frame], axis=1), frame
+        every[[*every][:15] + own].set_axis([*frame], axis=1), frame
     )
     surface = model.plot_partition("length", "age", output=output)
     assert surface.figure.axes[-1].get_ylabel() == name

@@ -75,6 +75,7 @@ def test_an_equation_says_the_mean_of_the_levels(model, weighted):
     ],
     ids=["tree", "accurate", "gates", "forest", "booster", "kernels"],
 )
+@pytest.mark.filterwarnings("ignore::secret_jax.fit.interface.RefinementWarning")
 def test_predictions_are_between_those_of_the_levels(model):
     X, y = table()
     model.fit(X, y * (1 + (X["x"] > 0.5)))

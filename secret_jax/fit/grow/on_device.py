@@ -110,7 +110,9 @@ class OnDevice(Execution):
         self._unweighted = are_ones(places.weight)
         any_oblique = bool(roots.oblique.any()) and schema.n_columns > 1
         self._traced = Traced.of(schema, options.finder, any_oblique)
-        self._numbers = options.finder.numbers()
+        self._numbers: Any = options.finder.numbers()
+        if self._mesh is None:  # they cross once a fit, not once a level
+            self._numbers = jax.device_put(self._numbers, chosen_device())
         n_columns = schema.n_columns + schema.n_outputs
         at_once = _NODES // next_power_of_two(-(-n_columns // _MANY_COLUMNS))
         if options.in_batches and options.max_leaf_nodes:

@@ -207,7 +207,7 @@ def test_every_way_of_pruning_can_be_refined(prune):
     order = np.random.default_rng(1).permutation(np.repeat(np.arange(len(y)), weight))
     again = regressor("default", refine="tao", **options)
     again.fit(X.iloc[order].reset_index(drop=True), y.iloc[order].to_numpy())
-    assert_same_tree(again.tree_, model.tree_)
+    assert_same_tree(again.tree_, model.tree_, skip=("n_rows",))
 
 
 @pytest.mark.parametrize(("n_rows", "options"), [(128, {"max_depth": 0}), (1, {})])
