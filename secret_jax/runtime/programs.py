@@ -162,13 +162,16 @@ class Program:
         platform = "" if inside else chosen_device().platform
         if platform not in self._jits:
             options = _compiler_options(platform, self._small_steps)
-            self._jits[platform] = self._jit(compiler_options=options or None)
+            usual = self._jits[""]
+            jitted = self._jit(compiler_options=options) if options else usual
+            self._jits[platform] = jitted
         return self._jits[platform]
 
     @property
     def n_compiled(self) -> int:
         """Number of programs held, by what they were called with."""
-        return sum(each._cache_size() for each in self._jits.values())
+        different = {id(jitted): jitted for jitted in self._jits.values()}
+        return sum(jitted._cache_size() for jitted in different.values())
 
 
 def program(

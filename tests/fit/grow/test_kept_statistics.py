@@ -130,7 +130,7 @@ def test_a_tree_tells_of_its_rows_after_one_reading_at_most(
 ):
     passes = []
     for module, name in (
-        (pipeline, "node_statistics"),
+        (pipeline, "counted_statistics"),
         (short_models, "node_statistics"),
         (trees, "fit_models"),
         (fitting, "group_statistics"),
@@ -151,7 +151,7 @@ def test_a_tree_tells_of_its_rows_after_one_reading_at_most(
         tree = model.fit(X, y).tree_
     assert tree.n_leaves > 2
     # Splits that were rounded by some rows only may move others.
-    expected = ["node_statistics", "group_statistics"] if looked_at < N_ROWS else []
+    expected = ["counted_statistics", "group_statistics"] if looked_at < N_ROWS else []
     assert passes == expected
     if rule == RULES["held out"]:
         return
