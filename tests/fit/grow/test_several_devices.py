@@ -169,7 +169,7 @@ def test_what_crosses_between_devices_are_sums_of_nodes(found):
     paper, default = (found["bytes"][name] for name in ("paper", "default"))
     # Of the two nodes that are searched, of each step of a loop.
     assert sum(paper["searched"].values()) < 2 * 4 * (8 * 6**2)
-    # Beside sums the first 2,048 rows of a node along its split, which are put in order.
+    # Beside sums the first 2,048 rows of a node along its split, to be sorted.
     assert sum(default["searched"].values()) < 2 * 4 * (4096 + 4 * 2048)
     assert found["bytes"]["paper, more rows"] == paper  # four times as many
 
